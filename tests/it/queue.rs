@@ -63,8 +63,14 @@ impl Queue {
 
     /// Starts a holder whose command runs until [`Self::let_go`] or a signal. Returns once the command runs.
     pub(crate) fn holder(&self) -> Running {
+        self.holder_through(&self.database.url())
+    }
+
+    /// Does the same as [`holder`](Self::holder), but dlock connects to `url`.
+    pub(crate) fn holder_through(&self, url: &str) -> Running {
         let (ready, go) = (self.stage.fifo("ready"), self.stage.fifo("go"));
         let running = Dlock::on(&self.database, ["exec", "-a", "init", "--ttl", self.ttl])
+            .env("DLOCK_URL", url)
             .args(["--holder", "holder", "--", "sh", "-c"])
             .arg(r#"echo up > "$1"; read word < "$2"; exit 3"#)
             .arg("sh")

@@ -77,23 +77,25 @@ impl Acquire {
                 self.wait_ended(now);
             }
             (QueueLock::Available, QueueLockOwner::Known) => {
-                self.queue_lock_anomalies = 0;
+                (self.queue_lock_anomalies, self.retry_queue_lock_at) = (0, None);
                 self.phase = AcquirePhase::WaitTurn;
             }
             // The queue lock became free between two packets. The queue entry exists, so wait for the queue lock. While
-            // a lost lease may be live, this contender also waits for it, because an attempt is not allowed.
+            // a lost lease may be live, also wait for the queue lock, because an attempt is not allowed. The same applies
+            // after polling: the session that had the queue lock has released it.
             (QueueLock::Available, QueueLockOwner::Free)
-                if was_enqueueing || lost_until.is_some() =>
+                if was_enqueueing || lost_until.is_some() || self.retry_queue_lock_at.is_some() =>
             {
                 self.phase = AcquirePhase::WaitTurn;
             }
-            (QueueLock::Available, QueueLockOwner::Own) | (QueueLock::Unavailable, _) => {
+            (QueueLock::Available, QueueLockOwner::Own) => {
                 (self.queue_lock_anomalies, self.failed_waits, self.passes) = (0, 0, 0);
-                let is_behind = match self.queue_lock {
-                    QueueLock::Available => queue.is_behind_other,
-                    QueueLock::Unavailable => queue.ahead > 0,
-                };
-                self.watch(now, allowed_at, record, is_behind);
+                self.retry_queue_lock_at = None;
+                self.watch(now, allowed_at, record, queue);
+            }
+            (QueueLock::Unavailable, _) => {
+                (self.queue_lock_anomalies, self.failed_waits, self.passes) = (0, 0, 0);
+                self.watch(now, allowed_at, record, queue);
             }
             (
                 QueueLock::Available,
@@ -131,8 +133,8 @@ impl Acquire {
         is_over && !self.is_behind_foreign()
     }
 
-    /// Returns the maximum time of one wait for the queue lock, which is rounded up to whole seconds later. None if no
-    /// limit is known.
+    /// Returns the maximum time of one wait for the queue lock. The SQL statement rounds this time up to the next whole
+    /// second. None if no limit is known.
     fn longest_wait(&self) -> Option<Duration> {
         let silence = Duration::from_secs(self.silence.longest_silence()?.as_secs());
         Some(silence.saturating_sub(Duration::from_millis(1)))
@@ -181,8 +183,8 @@ impl Acquire {
         self.disconnected();
     }
 
-    /// Waits again after this session has released the queue lock for an earlier waiter, which may not wait for the queue
-    /// lock again yet.
+    /// Waits again, because this session has released the queue lock for an earlier waiter. The short pause before the
+    /// wait gives that waiter time to start its own wait.
     pub(super) fn has_let_pass(&mut self, now: BootInstant) {
         self.passes += 1;
         if self.passes > MAX_PASSES {
@@ -203,16 +205,20 @@ impl Acquire {
     }
 
     /// Watches the record as the queue head, which has the queue lock, or as a poller, which has no queue lock. Tries
-    /// to acquire the lease as soon as this is allowed and this contender is next. `is_behind` is true if a live waiter
-    /// that the queue lock does not order came first.
+    /// to acquire the lease as soon as this is allowed and this contender is next.
     fn watch(
         &mut self,
         now: BootInstant,
         allowed_at: BootInstant,
         record: &LockRecord,
-        is_behind: bool,
+        queue: &QueueState,
     ) {
         let has_queue_lock = self.queue_lock == QueueLock::Available;
+        // A live waiter that the queue lock does not order came first.
+        let is_behind = match has_queue_lock {
+            true => queue.is_behind_other,
+            false => queue.ahead > 0,
+        };
         if !has_queue_lock && self.retry_queue_lock_at.is_some_and(|at| now >= at) {
             self.queue_lock = QueueLock::Available;
             self.disconnected();
@@ -235,6 +241,9 @@ impl Acquire {
         // alive.
         self.phase = match now.since(since) < POLLER_TIMEOUT / 3 {
             true => AcquirePhase::Get,
+            // An earlier waiter may have lost its connection and now wait again. This wait ends at once, because this
+            // session has the queue lock, and lets such a waiter pass.
+            false if has_queue_lock && queue.ahead > 0 => AcquirePhase::WaitTurn,
             false => AcquirePhase::Enqueue,
         };
         let (until, longest) = match has_queue_lock {

@@ -1,12 +1,14 @@
 //! Tests of the order of waiters that the queue lock of the server does not order: waiters that have lost a connection,
 //! and waiters that the queue lock of this server does not include.
 
+use std::thread;
+
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
 
 use super::{Queue, expect_success};
 use crate::cli_runner::{Dlock, Running, eventually};
-use crate::proxy::Proxy;
+use crate::proxy::{AcceptMode, Proxy};
 use crate::servers::{SESSIONS, Series, shared};
 
 /// Returns the session of the waiter `name`, if it waits for the queue lock.
@@ -16,6 +18,18 @@ fn waiting_session(queue: &mut Queue, name: &str) -> Option<u64> {
         .query_first(format!(
             "SELECT w.session_id FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id \
              WHERE w.holder='{name}' AND p.info LIKE '%GET_LOCK%'"
+        ))
+        .expect("the waiters can be read")
+}
+
+/// Returns true if the session of the waiter `name` waits for the queue lock, and false if it does not. None if the
+/// session has ended.
+fn waits(queue: &mut Queue, name: &str) -> Option<bool> {
+    queue
+        .admin
+        .query_first(format!(
+            "SELECT COALESCE(p.info LIKE '%GET_LOCK%',0) FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id \
+             WHERE w.holder='{name}'"
         ))
         .expect("the waiters can be read")
 }
@@ -66,6 +80,41 @@ fn waiters_that_lose_their_connections_keep_their_positions() {
         expect_success(waiters);
         assert_eq!(queue.served(), ["a", "b", "c", "d"], "{series}");
     }
+}
+
+/// The holder and the first waiter lose their connections, so the second waiter gets the queue lock before the first one
+/// waits again.
+#[test]
+fn queue_head_lets_an_earlier_waiter_pass_that_waits_again() {
+    thread::scope(|scope| {
+        for series in Series::ALL {
+            scope.spawn(move || {
+                // The lease outlives the test, and its renewals are rare.
+                let mut queue = Queue::with_ttl(shared(series), "1h");
+                let holder = queue.holder();
+                let proxy = Proxy::to(queue.database.port);
+                let first = waiter_through(&mut queue, &proxy, "a");
+                let second = queue.enqueue(&["b"]).remove(0);
+                proxy.door(AcceptMode::Refused);
+                proxy.reset();
+                let session = "SELECT session_id FROM dlock_lock";
+                let session: Option<u64> = queue.admin.query_first(session).expect("a row");
+                let kill = format!("KILL {}", session.expect("one row"));
+                queue.admin.query_drop(kill).expect("root may kill");
+                eventually("the second waiter is the queue head", || {
+                    waits(&mut queue, "b") == Some(false)
+                });
+                proxy.door(AcceptMode::Open);
+                eventually("the first waiter is the queue head", || {
+                    waits(&mut queue, "a") == Some(false) && waits(&mut queue, "b") == Some(true)
+                });
+                queue.let_go();
+                holder.wait().expect(3, "", "reconnecting");
+                expect_success(vec![first, second]);
+                assert_eq!(queue.served(), ["a", "b"], "{series}");
+            });
+        }
+    });
 }
 
 /// Kills the first waiter of the queue a, b, c, and writes the id of another session of the same account into its entry,

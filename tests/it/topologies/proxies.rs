@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 
-use crate::cli_runner::{Dlock, eventually};
+use crate::cli_runner::{Dlock, Running, eventually};
 use crate::doctor::Findings;
 use crate::holder::Holder;
 use crate::middle::Middle;
-use crate::queue::Queue;
+use crate::queue::{Queue, expect_success};
 use crate::servers::{Flavour, shared};
 
 /// Asserts that holders and waiters work at `url`, and that doctor finds no problem.
@@ -82,9 +82,10 @@ fn waiters_keep_their_positions_and_ages_behind_a_proxy_that_ends_silent_connect
             scope.spawn(move || {
                 let server = shared(flavour);
                 let middle = Middle::haproxy_with_timeout(server, "2s");
-                let mut queue = Queue::with_ttl(server, "6s");
+                // Until it knows the limit, the holder is silent for 5 seconds, and loses the queue lock at each end.
+                let mut queue = Queue::with_ttl(server, "30s");
                 let url = queue.database.url_through(middle.port());
-                let holder = queue.holder();
+                let holder = queue.holder_through(&url);
                 let mut waiters = Vec::new();
                 for name in ["a", "b", "c", "d"] {
                     waiters.push(queue.contender(name, &[]).env("DLOCK_URL", &url).start());
@@ -100,24 +101,29 @@ fn waiters_keep_their_positions_and_ages_behind_a_proxy_that_ends_silent_connect
                     queue.admin.query(read).expect("the entries can be read")
                 };
                 let before = entries(&mut queue);
-                for waiter in &waiters {
-                    waiter.wait_for_output(SILENCE);
-                }
-                // Each waiter now starts a new wait every second on one connection.
+                // A queue head reads the record every second.
+                holder.wait_for_output(SILENCE);
+                eventually("the other waiters know the limit", || {
+                    let know = |waiter: &&Running| waiter.stderr_so_far().contains(SILENCE);
+                    waiters.iter().filter(know).count() >= 3
+                });
+                // Each of them now starts a new wait every second on one connection.
                 let now: Option<String> = (queue.admin)
                     .query_first("SELECT UTC_TIMESTAMP(6)")
                     .expect("the server responds");
                 let now = now.expect("the query returns one row");
                 let waits = format!("dlock_waiter WHERE last_seen_at>'{now}'");
-                eventually("all waiters have connected again", || {
-                    queue.count(&waits) == 4
-                });
+                eventually("all waiters are connected", || queue.count(&waits) == 4);
                 assert_eq!(entries(&mut queue), before, "{flavour}");
+                let head = "SELECT CAST(holder AS CHAR) FROM dlock_waiter WHERE session_id=IS_USED_LOCK(\
+                            CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/','init'),256),40)))";
+                eventually("the first waiter is the queue head", || {
+                    let head: Option<String> = queue.admin.query_first(head).expect("it can be read");
+                    head.as_deref() == Some("a")
+                });
                 queue.let_go();
-                holder.wait().expect(3, "", "");
-                for waiter in waiters {
-                    waiter.wait().expect(0, "", SILENCE);
-                }
+                holder.wait().expect(3, "", SILENCE);
+                expect_success(waiters);
                 assert_eq!(queue.served(), ["a", "b", "c", "d"], "{flavour}");
             });
         }

@@ -192,10 +192,16 @@ fn waiter_that_lost_its_connection_waits_again_with_its_queue_entry() {
 
 #[test]
 fn queue_lock_is_tried_again_after_a_foreign_session_has_kept_it() {
+    for later in [QueueLockOwner::Known, QueueLockOwner::Free] {
+        try_again_after_a_foreign_session(later);
+    }
+}
+
+fn try_again_after_a_foreign_session(later: QueueLockOwner) {
     let server = |now: BootInstant| {
         let lock_owner = match now.since(START) < secs(100) {
             true => QueueLockOwner::Foreign,
-            false => QueueLockOwner::Known,
+            false => later,
         };
         (record(0, LEFT), queue_state(lock_owner, 0))
     };
@@ -219,6 +225,32 @@ fn queue_lock_is_tried_again_after_a_foreign_session_has_kept_it() {
     // Only the first time, the contender waits behind the foreign session and does not poll.
     assert_eq!(limits, [Some(secs(30)), None]);
     assert!(polled);
+}
+
+/// An earlier waiter that had lost its connection may wait again.
+#[test]
+fn queue_head_waits_again_at_times_if_its_queue_contains_an_earlier_waiter() {
+    for (ahead, expected) in [(0, 1), (1, 3)] {
+        let server = |_| (record(0, LEFT), queue_state(QueueLockOwner::Own, ahead));
+        let mut acquire = acquisition(None);
+        let known = |_| (record(0, LEFT), queue_state(QueueLockOwner::Known, ahead));
+        first_attempt(&mut acquire, &known);
+        let (mut now, mut waits) = (START, 0);
+        while now.since(START) < secs(25) {
+            match acquire.next(now) {
+                NextRequest::Send(Request::WaitTurn(_)) => {
+                    waits += 1;
+                    let (record, queue) = server(now);
+                    let response = Ok(Response::NotAcquired(record, queue));
+                    acquire.handle_response(now, &timed_response(now, response));
+                }
+                NextRequest::Send(request) => respond(&mut acquire, now, &server, &request),
+                NextRequest::Wait(until) => now = until,
+                other => panic!("unexpected: {other:?}"),
+            }
+        }
+        assert_eq!(waits, expected, "{ahead} ahead");
+    }
 }
 
 #[test]
