@@ -34,6 +34,10 @@ const FIRST_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// request per second.
 const LONGEST_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Minimum interval to the next poll after a poll without a response. A node of a cluster that lags keeps the session of
+/// such a poll for some time, so frequent polls could use up its connections.
+const SILENT_POLL_INTERVAL: Duration = Duration::from_secs(5);
+
 /// Time for the first poll if a limit is zero: one connect and one response.
 const FIRST_POLL_LIMIT: Duration = Duration::from_secs(4);
 /// Time for the poll at the end of a limit. It is too short for a user to notice.
@@ -154,7 +158,13 @@ impl SuccessWait<'_> {
             let facts = WaitFacts::new(now.since(started), None, self.record.as_ref());
             self.report
                 .remind(EventKind::Waiting.by(holder).waiting(facts), text);
-            let next_at = now + pause;
+            let is_silent = self.failure.as_ref();
+            let is_silent = is_silent.is_some_and(|failure| failure.kind == FailureKind::Unknown);
+            let next_at = now
+                + match is_silent {
+                    true => SILENT_POLL_INTERVAL,
+                    false => pause,
+                };
             pause = (pause * 3 / 2).min(LONGEST_POLL_INTERVAL);
             self.sleep_until(
                 event_loop,

@@ -20,9 +20,12 @@ impl Database {
     /// # Errors
     /// Returns any failure. The kind is `NoTables` if a table is missing.
     pub fn snapshot(&mut self, selection: Selection) -> Result<Snapshot, Failure> {
-        let snapshot = |queue_lock| {
-            statements::with_read_only(&statements::select_snapshot(selection, queue_lock))
-        };
+        self.read_snapshot(|queue_lock| statements::select_snapshot(selection, queue_lock))
+    }
+
+    /// Reads the rows with the statements that `select` returns.
+    fn read_snapshot(&mut self, select: impl Fn(QueueLock) -> String) -> Result<Snapshot, Failure> {
+        let snapshot = |queue_lock| statements::with_read_only(&select(queue_lock));
         let available = snapshot(QueueLock::Available);
         let found = match self.exchange(RequestKind::Read, &available, rows::snapshot) {
             // If the server refuses named locks, the state of the holders' sessions is unknown.
@@ -39,19 +42,22 @@ impl Database {
         })
     }
 
-    /// Returns the same as [`Database::snapshot`], but fails if the server is read-only.
+    /// Returns the same as [`Database::snapshot`], but fails if the server is read-only. Waits for a Galera node that lags.
     ///
     /// # Errors
     /// Returns any failure. The kind is `Unreachable` if the server is read-only.
     pub fn current_snapshot(&mut self, selection: Selection) -> Result<Snapshot, Failure> {
-        let snapshot = self.snapshot(selection)?;
+        let snapshot = self.read_snapshot(|queue_lock| {
+            statements::synchronized(&statements::select_snapshot(selection, queue_lock))
+        })?;
         match snapshot.is_read_only {
             true => Err(self.read_only()),
             false => Ok(snapshot),
         }
     }
 
-    /// Returns the record of the contender's action, but fails if the server is read-only. Changes no row.
+    /// Returns the record of the contender's action, but fails if the server is read-only. Waits for a Galera node that
+    /// lags. Changes no row.
     ///
     /// # Errors
     /// Returns any failure. The kind is `Unreachable` if the server is read-only.
@@ -62,10 +68,11 @@ impl Database {
         }
     }
 
-    /// Reads the record and the recorded success, but fails if the server is read-only. An action without a row gets an
-    /// unknown record.
+    /// Reads the record and the recorded success, but fails if the server is read-only. Waits for a Galera node that lags.
+    /// An action without a row gets an unknown record.
     pub(super) fn current(&mut self, contender: &Contender) -> Result<ReadResult, Failure> {
-        let select = statements::with_read_only(&statements::select_record(contender, None));
+        let select = statements::synchronized(&statements::select_record(contender, None));
+        let select = statements::with_read_only(&select);
         let read = |sets: &[Vec<_>]| Ok((rows::is_read_only(sets)?, rows::read_result(sets)?));
         match self.exchange(RequestKind::Read, &select, read)? {
             (true, _) => Err(self.read_only()),

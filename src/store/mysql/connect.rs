@@ -118,9 +118,6 @@ impl Database {
             };
             match check.next(&failure.message) {
                 Some(next) => self.hosts.current_mut().member_check = next,
-                None if check == MemberCheck::Require => {
-                    return outcome.map_err(|failure| self.explain_member(failure));
-                }
                 None => return outcome,
             }
         }
@@ -135,7 +132,7 @@ impl Database {
         let request_id = new_request_id()?;
         let packet = statements::with_request_id(&statements::check_server(check), request_id);
         let (connection, response) = connection.exchange(&packet, self.target());
-        let sets = response?;
+        let sets = response.map_err(|failure| self.explain_member(failure))?;
         rows::check(&sets, request_id)?;
         let is_read_only = rows::is_read_only(&sets)?;
         let lost = || Failure::new(FailureKind::Unknown, "the connection is lost");

@@ -7,6 +7,7 @@ use super::hosts::Hosts;
 use super::statements;
 use crate::lease::instant::BootInstant;
 use crate::store::connected::{ConnectedServer, SkippedHost};
+use crate::store::lost_grant::has_lost;
 use crate::store::target::Targets;
 use crate::store::{
     Contender, Failure, FailureKind, LockRecord, Request, Response, ServerTime, TimedResponse,
@@ -14,6 +15,7 @@ use crate::store::{
 use crate::sys::{clock, socket::Interrupter};
 
 /// Timing of a request. It is also valid if the request fails.
+#[derive(Clone, Copy)]
 pub(super) struct RequestTiming {
     /// Time when the latest packet was sent. Before the first packet, the time when the request started.
     pub(super) sent: BootInstant,
@@ -188,6 +190,9 @@ impl Database {
                             FailureKind::Unknown,
                             "the renewal cannot be read back",
                         ))
+                    }
+                    false if has_lost(&row, grant.token) => {
+                        self.applied_record(contender, grant).map(Response::Lost)
                     }
                     false => Ok(Response::Lost(row)),
                 }

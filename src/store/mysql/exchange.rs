@@ -69,17 +69,12 @@ impl Database {
             self.hosts.current_mut().member_check = check;
             response = self.send(kind, packet);
         }
-        let outcome = response.and_then(|(connection, sets)| {
-            let outcome = read(&sets);
-            if outcome.is_ok() || mutant::is_disabled(Safeguard::FreshConnection) {
-                self.keep(kind, connection)?;
-            }
-            outcome
-        });
-        outcome.map_err(|failure| match self.hosts.current().is_in_group() {
-            true => self.explain_member(failure),
-            false => failure,
-        })
+        let (connection, sets) = response?;
+        let outcome = read(&sets);
+        if outcome.is_ok() || mutant::is_disabled(Safeguard::FreshConnection) {
+            self.keep(kind, connection)?;
+        }
+        outcome
     }
 
     /// Keeps the connection for the next packet.
@@ -91,10 +86,13 @@ impl Database {
         Ok(())
     }
 
-    /// Adds the state of the group member to `failure`, if the server refused a statement because of this state.
+    /// Adds the state of the group member to `failure` of a packet, if the server refused a statement because of this
+    /// state. Reads the state over a new connection, so a host that did not respond must not be asked.
     pub(super) fn explain_member(&mut self, failure: Failure) -> Failure {
         let is_refused = failure.message.contains(statements::NOT_USABLE);
-        if !is_refused && failure.kind != FailureKind::Unreachable {
+        if !self.hosts.current().is_in_group()
+            || (!is_refused && failure.kind != FailureKind::Unreachable)
+        {
             return failure;
         }
         let opened = Connection::open(self.target(), self.limits(), &self.interrupter);
@@ -184,7 +182,7 @@ impl Database {
                 if mutant::is_disabled(Safeguard::FreshConnection) {
                     self.keep(kind, connection)?;
                 }
-                Err(failure)
+                Err(self.explain_member(failure))
             }
         }
     }

@@ -65,7 +65,9 @@ impl Database {
                     (Response::NotHolder(loss @ (None | Some(Loss::TakenOver))), Some(token))
                         if freed.next == NextGrant::None =>
                     {
-                        Response::NotHolder(self.lost_grant(contender, token).or(*loss))
+                        let owner_id = request.owner_id;
+                        let lost = self.lost_grant(contender, Grant { owner_id, token })?;
+                        Response::NotHolder(lost.or(*loss))
                     }
                     _ => response,
                 })
@@ -73,13 +75,22 @@ impl Database {
         }
     }
 
-    /// Reads whether the database has lost the grant with `token`. None if it has not, or if the read fails.
-    fn lost_grant(&mut self, contender: &Contender, token: Token) -> Option<Loss> {
-        let (sent, server_time) = (self.timing.sent, self.timing.server_time);
+    /// Reads whether the database has lost `grant`. None if it has not, or if the read fails.
+    ///
+    /// # Errors
+    /// Fails if the server had not applied the grant yet, which is then not released.
+    fn lost_grant(&mut self, contender: &Contender, grant: Grant) -> Result<Option<Loss>, Failure> {
+        let timing = self.timing;
         let found = self.query(contender, "", None);
-        (self.timing.sent, self.timing.server_time) = (sent, server_time);
-        let record = found.ok()?.or_unknown(&contender.action).row?;
-        has_lost(&record, token).then_some(Loss::LostGrant)
+        self.timing = timing;
+        let record = found.map(|found| found.or_unknown(&contender.action).row);
+        match record {
+            Ok(Some(record)) if has_lost(&record, grant.token) => {
+                self.applied_record(contender, grant)?;
+                Ok(Some(Loss::LostGrant))
+            }
+            Ok(_) | Err(_) => Ok(None),
+        }
     }
 
     /// Frees a lease that an operator has revoked. Also records the run if an operator has freed the row with SQL.

@@ -6,11 +6,12 @@ use std::thread;
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, Outcome, Running, eventually};
+use crate::clusters::{Galera, galera, value};
 use crate::command::{Stage, write_message};
 use crate::holder::{Holder, is_free, renewals, steal, token};
 use crate::old_replica::copy;
 use crate::proxy::{AcceptMode, Fault, Kind, Proxy};
-use crate::servers::{Database, Flavour, Server, shared};
+use crate::servers::{Database, Flavour, Series, Server, shared};
 
 /// Text that a holder prints when its database has lost the grant.
 const LOST: &str = "the database has lost";
@@ -19,14 +20,14 @@ const LOST: &str = "the database has lost";
 const AGAIN: &str = "init is renewed again after";
 
 /// A server, an older replica of it, and a proxy that leads to the server until the fail-over.
-struct Scene {
+struct Scene<'a> {
     flavour: Flavour,
     database: Database,
-    second: &'static Server,
+    second: &'a Server,
     proxy: Proxy,
 }
 
-impl Scene {
+impl Scene<'static> {
     fn new(flavour: Flavour) -> Self {
         static MARIADB: OnceLock<Server> = OnceLock::new();
         static MYSQL: OnceLock<Server> = OnceLock::new();
@@ -42,7 +43,9 @@ impl Scene {
             database,
         }
     }
+}
 
+impl Scene<'_> {
     /// Runs dlock once, so that the record exists and is free.
     #[track_caller]
     fn run_once(&self, options: &[&str]) {
@@ -144,6 +147,46 @@ fn a_waiter_names_the_fail_over_and_waits_until_a_lost_lease_has_ended() {
     });
 }
 
+/// The record of the second cluster is as the waiter has read it, except that it is free: another process may have been
+/// granted the lease since then.
+#[test]
+fn a_waiter_expects_lost_grants_if_another_galera_cluster_has_the_same_name() {
+    let cluster = galera();
+    let other = Server::start(
+        Series::Galera,
+        &[
+            "--wsrep-new-cluster",
+            "--wsrep-start-position=00000000-0000-0000-0000-000000000000:-1",
+        ],
+    );
+    let first = &cluster.nodes[0];
+    let name = "SELECT @@wsrep_cluster_name";
+    assert_eq!(value(first, name), value(&other, name));
+    let state = "wsrep_cluster_state_uuid";
+    assert_ne!(Galera::status(first, state), Galera::status(&other, state));
+    let database = first.database("lost");
+    let scene = Scene {
+        flavour: Flavour::MariaDb,
+        second: &other,
+        proxy: Proxy::to(database.port),
+        database,
+    };
+    scene.run_once(&[]);
+    let holder = Holder::on(&scene.database, &TTL);
+    // A lost lease could last for the longest ttl that the waiter knows.
+    let waiter = scene.exec().args(["--ttl", "1h", "--wait", "15s"]);
+    let waiter = waiter.args(["--", "echo", "ran"]).start();
+    waiter.wait_for_output("init is held by");
+    let replica = copy(&scene.database, &other);
+    (replica.admin_conn())
+        .query_drop("UPDATE dlock_lock SET owner_id=NULL")
+        .expect("the row is changed");
+    scene.fail_over();
+    let message = "init may still be held: another server responds";
+    waiter.wait().expect(75, "", message);
+    assert_eq!(holder.end().status, Some(3));
+}
+
 #[test]
 fn a_holder_writes_its_grant_to_a_database_without_a_record_or_with_a_minimum_hold() {
     on_both(|scene| {
@@ -200,7 +243,7 @@ fn a_holder_stops_if_the_older_database_has_another_holder_or_is_paused() {
         outcome.expect(
             76,
             "",
-            "lost init: the database has lost its grant, as after",
+            "lost init: the database has lost the grant, as after",
         );
         outcome.expect(76, "", "and init is held by a thief");
         assert_eq!(token(&replica), thief, "the record is unchanged");
@@ -277,14 +320,6 @@ fn a_command_that_ends_after_its_lost_grant_was_replaced_gives_76() {
             write_message(&go, "done");
             release.wait();
             let outcome = holder.wait();
-            eprintln!(
-                "DEBUG {options:?} replica token {} free {} history {:?}",
-                token(&replica),
-                is_free(&replica),
-                replica.admin_conn().query::<(u64, String, Option<u8>), _>(
-                    "SELECT token,outcome,code FROM dlock_history"
-                )
-            );
             outcome.expect(76, "done\n", "init was lost before the command had ended");
             assert_eq!(other.end().status, Some(3));
         }

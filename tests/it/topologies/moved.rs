@@ -12,7 +12,7 @@ use mysql::prelude::Queryable;
 use mysql::{Conn, Opts, Row};
 
 use crate::cli_runner::{Dlock, Outcome, Running, eventually};
-use crate::clusters::{galera, run};
+use crate::clusters::{Galera, galera, run};
 use crate::command::{Stage, Witness, read_message, write_message};
 use crate::holder::{Holder, renewals};
 use crate::mutants;
@@ -352,19 +352,42 @@ fn an_address_that_does_not_respond_changes_nothing() {
     stays(&scene, || scene.proxy.door(AcceptMode::Silent));
 }
 
-#[test]
-fn another_node_of_the_same_cluster_is_not_a_move() {
-    let cluster = galera();
-    let (first, second) = (&cluster.nodes[0], &cluster.nodes[1]);
+/// Returns an address that leads to the first node of the cluster.
+fn on_first_node(cluster: &Galera) -> Scene {
+    let first = &cluster.nodes[0];
     let old = first.database("moved");
     ended(&Dlock::on(&old, ["setup"]).run(), 0);
     let stage = Stage::new();
-    let scene = Scene {
+    Scene {
         proxy: Proxy::to(first.port()),
         second: shared(Flavour::MariaDb),
         witness: Witness::on(&stage),
         stage,
         old,
-    };
-    stays(&scene, || scene.proxy.retarget(second.port()));
+    }
+}
+
+#[test]
+fn another_node_of_the_same_cluster_is_not_a_move() {
+    let cluster = galera();
+    let scene = on_first_node(&cluster);
+    stays(&scene, || scene.proxy.retarget(cluster.nodes[1].port()));
+}
+
+#[test]
+fn a_node_of_the_same_cluster_that_applies_no_writes_is_not_a_move() {
+    let cluster = galera();
+    let scene = on_first_node(&cluster);
+    let second = &cluster.nodes[1];
+    let mut root = second.admin();
+    let before = scene.proxy.connections();
+    stays(&scene, || {
+        root.query_drop("FLUSH TABLES WITH READ LOCK")
+            .expect("root has the privilege");
+        scene.proxy.retarget(second.port());
+    });
+    assert!(
+        scene.proxy.connections() > before,
+        "the address was checked"
+    );
 }

@@ -42,6 +42,14 @@ pub(super) fn cluster(facts: &ServerFacts, group: Option<&GroupView>) -> Finding
     if facts.is_galera() {
         return galera(facts);
     }
+    if facts.has_left_galera() {
+        return Finding::fail(
+            Check::Cluster,
+            "a Galera node with wsrep_on=OFF",
+            "the other nodes do not get the grants that this node accepts, so they can start a second command",
+            "SET GLOBAL wsrep_on=ON on this node, or use another node",
+        );
+    }
     if let Some(group) = group {
         return group_member(facts, group);
     }
@@ -239,5 +247,15 @@ mod tests {
             let finding = cluster(&facts, None);
             assert_eq!(finding.status, CheckStatus::Ok, "{finding:?}");
         }
+        let without_provider = [("wsrep_on", "OFF"), ("wsrep_provider", "none")];
+        let finding = cluster(&ServerFacts::with(&without_provider), None);
+        assert_eq!(finding.status, CheckStatus::Ok, "{finding:?}");
+    }
+
+    #[test]
+    fn galera_node_that_does_not_replicate_its_writes_is_a_failure() {
+        let facts = [("wsrep_on", "OFF"), ("wsrep_provider", "/lib/libgalera.so")];
+        let finding = cluster(&ServerFacts::with(&facts), None);
+        assert!(finding.is_failure(), "{finding:?}");
     }
 }

@@ -133,6 +133,12 @@ impl ServerFacts {
         self.global.is_on("wsrep_on") && self.global.get("wsrep_provider") != Some("none")
     }
 
+    /// Returns true if the server is a Galera node on which an operator has turned off the replication of its writes.
+    pub(super) fn has_left_galera(&self) -> bool {
+        let provider = self.global.get("wsrep_provider");
+        !self.global.is_on("wsrep_on") && provider.is_some_and(|it| !["", "none"].contains(&it))
+    }
+
     /// Creates facts with these variables and counters, for unit tests of the checks.
     #[cfg(test)]
     pub(super) fn with(global: &[(&str, &str)]) -> Self {

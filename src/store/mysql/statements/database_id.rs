@@ -9,15 +9,16 @@ use crate::store::{LastRead, Version};
 pub(super) const DATABASE: &str = "@dlock_database";
 
 /// Sets [`DATABASE`] unless this session has already set it, because the look-up takes longer than other statements. It
-/// is a hash of the name of the Galera cluster or of the MySQL group, or of [`HERE`]. A number of 48 bits is exact in
-/// every comparison. A group requires GTIDs. If commits are not durable, a server that crashes may lose them, so its start
-/// time belongs to its identity.
+/// is a hash of the state UUID of the Galera cluster, of the name of the MySQL group, or of [`HERE`]. All Galera clusters
+/// have the same name by default. A number of 48 bits is exact in every comparison. A group requires GTIDs. If commits
+/// are not durable, a server that crashes may lose them, so its start time belongs to its identity. The crash of a whole
+/// cluster does not change its identity.
 pub(super) fn read_database() -> String {
     format!(
         "SET {DATABASE}=COALESCE({DATABASE},CAST(CONV(LEFT(SHA2(COALESCE(\
          /*M! IF((SELECT COUNT(*) FROM information_schema.global_variables \
          WHERE variable_name='WSREP_ON' AND variable_value='ON')>0,(SELECT variable_value \
-         FROM information_schema.global_variables WHERE variable_name='WSREP_CLUSTER_NAME'),NULL),*/\
+         FROM information_schema.global_status WHERE variable_name='WSREP_CLUSTER_STATE_UUID'),NULL),*/\
          /*!80000 IF(@@gtid_mode='ON',(SELECT MAX(variable_value) FROM performance_schema.global_variables \
          WHERE variable_name='group_replication_group_name' AND variable_value<>''),NULL),*/\
          CONCAT({HERE},IF(@@innodb_flush_log_at_trx_commit=1,'',CONCAT('/',{STARTED})))),256),12),16,10) AS UNSIGNED));"

@@ -8,6 +8,9 @@ use super::queue::{queue_columns, waiters};
 use super::selection::Selection;
 use crate::store::{Contender, QueueEntry, QueueLock};
 
+/// Variable of a session: the beginning of the statement that sets `wsrep_sync_wait`, or of a comment.
+const SET_SYNC_WAIT: &str = "@dlock_set_sync_wait";
+
 /// Reads the owner in the row of the contender's action, and the `changed` flag of the preceding statement. The
 /// statement reads only the columns that a grant needs, because all waiters behind the contender wait for the grant.
 /// Returns no row if the action has no row.
@@ -100,6 +103,25 @@ fn rows(more: &str, from: &str) -> String {
         revoked = ago("l.revoked_at"),
         held = ago("l.acquired_at"),
         renewed = ago("l.renewed_at"),
+    )
+}
+
+/// Makes the statements `select` wait, on a node of a Galera cluster, until the node has applied all writes that the
+/// cluster had committed before (`wsrep_sync_wait`). Otherwise a node that lags returns old rows. If the node applies no
+/// writes, the request fails after its time limit. A node outside the primary part, which returns old rows if
+/// `wsrep_dirty_reads` is on, then refuses the statements. Changes nothing on other servers. Some builds of MariaDB do not
+/// have these variables, so the statement that sets them is a text.
+pub(in crate::store::mysql) fn synchronized(select: &str) -> String {
+    let set = |value: &str| {
+        format!("/*M! EXECUTE IMMEDIATE CONCAT({SET_SYNC_WAIT},'{value}')*//*!80000 DO 0*/;")
+    };
+    format!(
+        "SET {SET_SYNC_WAIT}=COALESCE({SET_SYNC_WAIT},/*M! (SELECT \
+         IF(COUNT(*)>0,'SET SESSION wsrep_dirty_reads=OFF,wsrep_sync_wait=','DO 0#') \
+         FROM information_schema.global_variables \
+         WHERE variable_name='WSREP_ON' AND variable_value='ON'),*/'');{}{select};{}",
+        set("1"),
+        set("DEFAULT")
     )
 }
 
