@@ -29,7 +29,11 @@ impl Queue {
     }
 
     pub(crate) fn with_ttl(server: &Server, ttl: &'static str) -> Self {
-        let database = server.database("queue");
+        Self::of(server.database("queue"), ttl)
+    }
+
+    /// Creates a queue in `database`.
+    pub(crate) fn of(database: Database, ttl: &'static str) -> Self {
         Dlock::on(&database, ["setup", "-q"])
             .run()
             .expect(0, "", "");

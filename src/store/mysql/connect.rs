@@ -131,6 +131,7 @@ impl Database {
         let connection = self.open(limits)?;
         let request_id = new_request_id()?;
         let packet = statements::with_request_id(&statements::check_server(check), request_id);
+        let packet = self.hosts.current().packet(packet);
         let (connection, response) = connection.exchange(&packet, self.target());
         let sets = response.map_err(|failure| self.explain_member(failure))?;
         rows::check(&sets, request_id)?;

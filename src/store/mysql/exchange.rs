@@ -152,6 +152,7 @@ impl Database {
                 false => statements::with_request_id(packet, request_id),
             }
         );
+        let packet = self.hosts.current().packet(packet);
         if kind == RequestKind::Wait {
             connection.limit_reads(None)?;
         }

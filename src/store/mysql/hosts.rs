@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::statements::MemberCheck;
+use super::statements::{self, MemberCheck};
 use crate::lease::instant::BootInstant;
 use crate::store::connected::SkippedHost;
 use crate::store::target::{Target, Targets};
@@ -54,6 +54,14 @@ impl Host {
     /// the member.
     pub(super) fn is_in_group(&self) -> bool {
         self.member_check == MemberCheck::Require
+    }
+
+    /// Returns the text of `packet` for this server.
+    pub(super) fn packet(&self, packet: String) -> String {
+        match self.member_check {
+            MemberCheck::Foreign => statements::without_version_comments(&packet),
+            _ => packet,
+        }
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) use self::select::{proof, select_names, select_record, select_snapsho
 pub use self::selection::Selection;
 pub(super) use self::session::{
     CLUSTER, GROUP_MEMBERS, IS_READ_ONLY, MemberCheck, NOT_USABLE, WriteCheck, check_again,
-    check_server, session,
+    check_server, session, without_version_comments,
 };
 pub(super) use self::sessions::{kill_session, process_list, session_states};
 pub(super) use self::upgrade::{

@@ -19,7 +19,7 @@ fn doctor(database: &Database) -> Findings {
 }
 
 /// Creates a database whose account may read the members of the group, and waits until the other members have it.
-fn database(group: &Group) -> Database {
+pub(super) fn database(group: &Group) -> Database {
     let primary = &group.members[0];
     let database = primary.database("group");
     let select = "GRANT SELECT ON performance_schema.replication_group_members TO";

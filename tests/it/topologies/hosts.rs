@@ -1,11 +1,15 @@
-//! Tests of a list of hosts on clusters: a holder and waiters follow to another node.
+//! Tests of a list of hosts on real servers that switch: a holder and waiters follow to another server.
 
-use crate::cli_runner::{Dlock, Running};
+use std::thread;
+
+use mysql::prelude::Queryable;
+
+use crate::cli_runner::{Dlock, Running, eventually};
 use crate::clusters::{Galera, galera, group, run, value};
 use crate::doctor::Findings;
 use crate::holder::{Holder, renewals};
 use crate::hosts::{host, url};
-use crate::servers::{Database, Server};
+use crate::servers::{Database, Flavour, Server};
 
 fn hosts(servers: &[Server]) -> Vec<String> {
     servers.iter().map(|server| host(server.port())).collect()
@@ -29,10 +33,113 @@ fn survives(holder: Holder, host: &str, there: &Database) {
     let connected = format!("connected to {host} (");
     holder.running.wait_for_output(&connected);
     let before = renewals(there);
-    crate::cli_runner::eventually("the holder renews there", || renewals(there) >= before + 2);
+    eventually("the holder renews there", || renewals(there) >= before + 2);
     let outcome = holder.end();
     assert_eq!(outcome.status, Some(3), "{outcome:#?}");
     assert!(!outcome.stderr.contains("lost init"), "{outcome:#?}");
+}
+
+/// Waits until `waiter` has run its command.
+#[track_caller]
+fn ran(waiter: Running) {
+    let outcome = waiter.wait();
+    assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+    assert_eq!(outcome.stdout, "ran\n");
+}
+
+/// Starts a server whose changes a replica can copy.
+fn replicable(flavour: Flavour, id: &str) -> Server {
+    match flavour {
+        Flavour::MariaDb => Server::start(flavour, &[id, "--log-bin", "--log-slave-updates"]),
+        Flavour::MySql => Server::start(
+            flavour,
+            &[id, "--gtid-mode=ON", "--enforce-gtid-consistency=ON"],
+        ),
+    }
+}
+
+/// Starts a primary and a read-only replica, which copies all changes.
+fn primary_and_replica(flavour: Flavour) -> [Server; 2] {
+    let servers = ["--server-id=1", "--server-id=2"].map(|id| replicable(flavour, id));
+    let [primary, replica] = &servers;
+    let port = primary.port();
+    run(
+        primary,
+        "CREATE USER repl@'127.0.0.1' IDENTIFIED BY 'repl'; GRANT REPLICATION SLAVE ON *.* TO repl@'127.0.0.1'",
+    );
+    let source = match flavour {
+        Flavour::MariaDb => format!(
+            "CHANGE MASTER TO MASTER_HOST='127.0.0.1',MASTER_PORT={port},MASTER_USER='repl',MASTER_PASSWORD='repl',\
+             MASTER_USE_GTID=slave_pos"
+        ),
+        Flavour::MySql => format!(
+            "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1',SOURCE_PORT={port},SOURCE_USER='repl',\
+             SOURCE_PASSWORD='repl',SOURCE_AUTO_POSITION=1,GET_SOURCE_PUBLIC_KEY=1"
+        ),
+    };
+    run(
+        replica,
+        &format!("SET GLOBAL read_only=ON; {source}; START REPLICA"),
+    );
+    servers
+}
+
+/// Waits until `replica` has the current changes of `primary`.
+fn wait_applied(primary: &Server, replica: &Server, flavour: Flavour) {
+    let (position, wait) = match flavour {
+        Flavour::MariaDb => ("@@gtid_binlog_pos", "MASTER_GTID_WAIT"),
+        Flavour::MySql => ("@@global.gtid_executed", "WAIT_FOR_EXECUTED_GTID_SET"),
+    };
+    let done = value(primary, &format!("SELECT {position}"));
+    let done = done.expect("the primary has a binary log");
+    let waited = value(replica, &format!("SELECT {wait}('{done}',60)"));
+    assert_eq!(waited.as_deref(), Some("0"), "{done}");
+}
+
+#[test]
+fn a_holder_and_waiters_follow_to_a_replica_that_becomes_the_primary() {
+    thread::scope(|scope| {
+        for flavour in Flavour::ALL {
+            scope.spawn(move || {
+                let servers = primary_and_replica(flavour);
+                let [primary, replica] = &servers;
+                let database = primary.database("hosts");
+                let all = hosts(&servers);
+                // The first entry is the replica, which is skipped before the switch.
+                let all = [all[1].clone(), all[0].clone()];
+                wait_applied(primary, replica, flavour);
+                let exec = dlock(&database, &all, &["exec"]);
+                let holder = Holder::start(exec, &["-v", "--ttl", "12s"]);
+                let waiters = ["one", "two"].map(|name| {
+                    let exec = dlock(&database, &all, &["exec", "-v", "-a", "init"]);
+                    let exec = exec.args(["--holder", name, "--", "echo", "ran"]);
+                    let waiter = exec.start();
+                    let entry = format!(
+                        "SELECT 1 FROM {}.dlock_waiter WHERE holder='{name}'",
+                        database.name
+                    );
+                    eventually("the waiter has its entry", || {
+                        value(primary, &entry).is_some()
+                    });
+                    waiter
+                });
+                run(primary, "SET GLOBAL read_only=ON");
+                wait_applied(primary, replica, flavour);
+                run(
+                    replica,
+                    "STOP REPLICA; RESET REPLICA ALL; SET GLOBAL read_only=OFF",
+                );
+                let there = replica.same(&database);
+                survives(holder, &all[0], &there);
+                waiters.into_iter().for_each(ran);
+                let runs =
+                    "SELECT CAST(holder AS CHAR) FROM dlock_history ORDER BY token DESC LIMIT 2";
+                let runs: Vec<String> =
+                    (there.admin_conn().query(runs)).expect("runs are recorded");
+                assert_eq!(runs, ["two", "one"], "{flavour}");
+            });
+        }
+    });
 }
 
 #[test]
@@ -48,9 +155,7 @@ fn a_holder_and_a_waiter_follow_when_their_galera_node_loses_the_majority() {
     let waiter = waiter(&database, &all);
     Galera::isolate(first);
     survives(holder, &all[1], &second.same(&database));
-    let outcome = waiter.wait();
-    assert_eq!(outcome.status, Some(0), "{outcome:#?}");
-    assert_eq!(outcome.stdout, "ran\n");
+    ran(waiter);
 
     // New processes find the state of the first node at the check before their first request.
     let outcome = dlock(&database, &all, &["exec", "-v", "-a", "init", "--", "true"]).run();
@@ -95,8 +200,6 @@ fn a_holder_and_a_waiter_follow_when_the_primary_of_their_group_changes() {
     };
     switch_to(second);
     survives(holder, &all[1], &second.same(&database));
-    let outcome = waiter.wait();
-    assert_eq!(outcome.status, Some(0), "{outcome:#?}");
-    assert_eq!(outcome.stdout, "ran\n");
+    ran(waiter);
     switch_to(first);
 }

@@ -6,6 +6,45 @@ use crate::holder::Holder;
 use crate::proxy::Proxy;
 use crate::servers::{Flavour, shared};
 
+/// The server executes the contents of version comments, but has no function GTID_SUBSET. Two proxies rewrite the
+/// version and the call of this function, so that MySQL returns the error of TiDB.
+#[test]
+fn packets_for_tidb_contain_no_version_comments() {
+    let database = shared(Flavour::MySql).database("tidb");
+    let version = Proxy::rewriting(
+        database.port,
+        "VERSION() AS server_version",
+        "'5.7TiDB' AS server_version",
+    );
+    let proxy = Proxy::rewriting(
+        version.port(),
+        "@@gtid_mode<>'ON' OR GTID_SUBSET(",
+        "@@gtid_mode='X' OR z.GTID_SUBSET(",
+    );
+    let exec = |options: &[&str]| {
+        Dlock::new(["exec", "-a", "init"])
+            .env("DLOCK_URL", database.url_through(proxy.port()))
+            .args(options)
+            .args(["--", "echo", "ran"])
+    };
+    let url = database.url_through(proxy.port());
+    let holder = Holder::start(Dlock::new(["exec"]).env("DLOCK_URL", url), &[]);
+    exec(&["-n"]).run().expect(75, "", "init is held by");
+    let waiter = exec(&["-v"]).start();
+    waiter.wait_for_output("named locks do not work on this server");
+    assert_eq!(holder.end().status, Some(3));
+    waiter.wait().expect(0, "ran\n", "init is held by");
+    let sessions = proxy.sessions();
+    let texts: Vec<String> = sessions
+        .iter()
+        .flat_map(|session| &session.requests)
+        .map(|request| format!("{request:?}"))
+        .collect();
+    let comments = texts.iter().filter(|text| text.contains("/*!8"));
+    let refused = texts.iter().filter(|text| text.contains("GTID_SUBSET"));
+    assert_eq!(comments.count(), refused.count(), "{texts:#?}");
+}
+
 #[test]
 fn named_locks_of_tidb_are_not_used() {
     for flavour in Flavour::ALL {

@@ -6,6 +6,7 @@ use super::fragments::{CHANGED, HERE, REQUEST, SERVER_TIME, ago, hex, queue_lock
 use super::history::success;
 use super::queue::{queue_columns, waiters};
 use super::selection::Selection;
+use super::session::NO_EFFECT;
 use crate::store::{Contender, QueueEntry, QueueLock};
 
 /// Variable of a session: the beginning of the statement that sets `wsrep_sync_wait`, or of a comment.
@@ -113,7 +114,7 @@ fn rows(more: &str, from: &str) -> String {
 /// have these variables, so the statement that sets them is a text.
 pub(in crate::store::mysql) fn synchronized(select: &str) -> String {
     let set = |value: &str| {
-        format!("/*M! EXECUTE IMMEDIATE CONCAT({SET_SYNC_WAIT},'{value}')*//*!80000 DO 0*/;")
+        format!("/*M! EXECUTE IMMEDIATE CONCAT({SET_SYNC_WAIT},'{value}')*//*!80000 {NO_EFFECT}*/;")
     };
     format!(
         "SET {SET_SYNC_WAIT}=COALESCE({SET_SYNC_WAIT},/*M! (SELECT \

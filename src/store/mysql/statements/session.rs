@@ -10,6 +10,9 @@ const OTHER_TRANSACTIONS: &str = "dlock_transactions";
 /// Text in the error of [`MemberCheck::Detect`].
 const IN_GROUP: &str = "dlock_group";
 
+/// Function in [`MemberCheck::Suspect`] that TiDB does not have.
+const MYSQL_FUNCTION: &str = "GTID_SUBSET";
+
 /// Text in the error of [`MemberCheck::Require`].
 pub(in crate::store::mysql) const NOT_USABLE: &str = "dlock_member";
 
@@ -35,6 +38,9 @@ pub(in crate::store::mysql) enum WriteCheck {
 pub(in crate::store::mysql) enum MemberCheck {
     /// No check.
     Skip,
+    /// No check, because the server is not MySQL, and executes the contents of MySQL's version comments although it lacks
+    /// functions and tables in them. See [`without_version_comments`].
+    Foreign,
     /// Fails with [`OTHER_TRANSACTIONS`] if the server has executed a transaction with the GTID of another server. A
     /// group requires GTIDs, and the transactions of a group have the GTIDs of the group, so no other server has the
     /// tables of a group. This check reads no table. [`Detect`](Self::Detect) costs about half a millisecond, and even
@@ -54,6 +60,7 @@ impl MemberCheck {
     pub(in crate::store::mysql) fn next(self, message: &str) -> Option<Self> {
         match self {
             Self::Suspect if message.contains(OTHER_TRANSACTIONS) => Some(Self::Detect),
+            Self::Suspect if message.contains(MYSQL_FUNCTION) => Some(Self::Foreign),
             Self::Detect if message.contains(IN_GROUP) => Some(Self::Require),
             _ => None,
         }
@@ -68,9 +75,9 @@ fn sql_mode(check: MemberCheck, writes: WriteCheck) -> String {
         WriteCheck::Require => format!("IF({READ_ONLY},'{IS_READ_ONLY}',{MODE})"),
     };
     match check {
-        MemberCheck::Skip => format!("sql_mode={mode}"),
+        MemberCheck::Skip | MemberCheck::Foreign => format!("sql_mode={mode}"),
         MemberCheck::Suspect => format!(
-            "sql_mode=/*!80000 IF(@@gtid_mode<>'ON' OR GTID_SUBSET(@@global.gtid_executed,\
+            "sql_mode=/*!80000 IF(@@gtid_mode<>'ON' OR {MYSQL_FUNCTION}(@@global.gtid_executed,\
              CONCAT(@@server_uuid,':1-9223372036854775806')),*/{mode}/*!80000 ,'{OTHER_TRANSACTIONS}')*/"
         ),
         MemberCheck::Detect => format!(
@@ -85,6 +92,23 @@ fn sql_mode(check: MemberCheck, writes: WriteCheck) -> String {
              FROM performance_schema.replication_group_members),TRUE),*/{mode}/*!80000 ,'{NOT_USABLE}')*/"
         ),
     }
+}
+
+/// The name of the variable of the isolation level on MySQL.
+const ISOLATION: &str = "transaction_isolation";
+
+/// A statement that has no effect.
+pub(super) const NO_EFFECT: &str = "DO 0";
+
+/// Returns `packet` for a server that executes the contents of MySQL's version comments, whatever their version, but is
+/// not MySQL: turns them into plain comments, except for those without which a statement is incomplete. TiDB's
+/// documentation describes this behaviour.
+pub(in crate::store::mysql) fn without_version_comments(packet: &str) -> String {
+    let incomplete = [ISOLATION, NO_EFFECT];
+    let packet = incomplete.iter().fold(packet.to_owned(), |packet, text| {
+        packet.replace(&format!("/*!80000 {text}*/"), text)
+    });
+    packet.replace("/*!8", "/*8")
 }
 
 /// Returns the statement that checks the server again on an open session.
@@ -133,7 +157,7 @@ pub(in crate::store::mysql) fn session(
 ) -> String {
     let idle = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
     format!(
-        "SET SESSION /*!80000 transaction_isolation*//*M! tx_isolation*/='READ-COMMITTED',autocommit=1,{},\
+        "SET SESSION /*!80000 {ISOLATION}*//*M! tx_isolation*/='READ-COMMITTED',autocommit=1,{},\
          innodb_lock_wait_timeout=1,lock_wait_timeout=1,\
          /*M!110602 innodb_snapshot_isolation=OFF,*/wait_timeout={idle};",
         sql_mode(check, writes)
