@@ -97,13 +97,13 @@ impl Queue {
             running.push(self.contender(name, &[]).start());
             let admin = &mut self.admin;
             eventually("the waiter waits for the queue lock", || {
-                let waiting: Vec<u64> = admin
-                    .query(format!(
-                        "SELECT w.session_id FROM dlock_waiter w \
-                         JOIN {SESSIONS} p ON p.id=w.session_id WHERE p.info LIKE '%GET_LOCK%'"
+                let waiting: Option<u64> = admin
+                    .query_first(format!(
+                        "SELECT w.session_id FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id \
+                         WHERE w.holder='{name}' AND p.info LIKE '%GET_LOCK%'"
                     ))
                     .expect("the waiters can be read");
-                waiting.len() >= running.len()
+                waiting.is_some()
             });
         }
         running
@@ -128,11 +128,11 @@ const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 #[test]
 fn waiters_are_granted_in_order_of_arrival_and_leave_no_entries() {
     for series in Series::ALL {
-        let mut queue = Queue::on(shared(series));
+        let mut queue = Queue::with_ttl(shared(series), "30s");
         let holder = queue.holder();
         let waiters = queue.enqueue(&NAMES);
         queue.let_go();
-        holder.wait().expect(3, "", "");
+        assert_eq!(holder.wait().status, Some(3));
         expect_success(waiters);
         assert_eq!(queue.served(), NAMES, "{series}");
         assert_eq!(queue.count("dlock_waiter"), 0, "{series}");
@@ -172,7 +172,7 @@ fn new_contender_does_not_overtake_the_queue() {
 #[test]
 fn waiter_that_leaves_or_dies_is_skipped() {
     for series in Series::ALL {
-        let mut queue = Queue::on(shared(series));
+        let mut queue = Queue::with_ttl(shared(series), "30s");
         let holder = queue.holder();
         let mut waiters = queue.enqueue(&NAMES);
         waiters.remove(3).signal("KILL");
@@ -180,7 +180,7 @@ fn waiter_that_leaves_or_dies_is_skipped() {
         leaver.signal("TERM");
         leaver.wait().expect(143, "", "while waiting for init");
         queue.let_go();
-        holder.wait().expect(3, "", "");
+        assert_eq!(holder.wait().status, Some(3));
         expect_success(waiters);
         assert_eq!(queue.served(), ["a", "c", "e", "f"], "{series}");
     }
@@ -189,7 +189,7 @@ fn waiter_that_leaves_or_dies_is_skipped() {
 #[test]
 fn queue_entry_of_a_killed_waiter_is_removed_after_the_wait_of_a_later_contender() {
     for series in Series::ALL {
-        let mut queue = Queue::on(shared(series));
+        let mut queue = Queue::with_ttl(shared(series), "30s");
         let holder = queue.holder();
         let [killed, other] = ["a", "b"].map(|name| queue.enqueue(&[name]).remove(0));
         killed.signal("KILL");
@@ -209,7 +209,7 @@ fn queue_entry_of_a_killed_waiter_is_removed_after_the_wait_of_a_later_contender
         });
         assert!(status().contains("gone"), "{series}");
         queue.let_go();
-        holder.wait().expect(3, "", "");
+        assert_eq!(holder.wait().status, Some(3));
         expect_success(vec![other, last]);
         assert_eq!(queue.count("dlock_waiter"), 0, "{series}");
     }
@@ -303,7 +303,7 @@ fn frozen_waiter_delays_the_queue_only_while_its_session_lives() {
         let frozen = waiters.remove(1);
         signal(frozen.pid(), "STOP");
         queue.let_go();
-        holder.wait().expect(3, "", "");
+        assert_eq!(holder.wait().status, Some(3));
         expect_success(waiters);
         assert_eq!(queue.served(), ["a", "c", "d"], "{series}");
         signal(frozen.pid(), "CONT");
@@ -401,7 +401,7 @@ fn more_contenders_than_connections_are_all_granted() {
 #[test]
 fn status_lists_the_queue_in_order_with_live_sessions() {
     for series in Series::ALL {
-        let mut queue = Queue::on(shared(series));
+        let mut queue = Queue::with_ttl(shared(series), "30s");
         let holder = queue.holder();
         let waiters = queue.enqueue(&["web-2", "web-3"]);
         let text = Dlock::on(&queue.database, ["status", "--json"])
@@ -436,7 +436,7 @@ fn status_lists_the_queue_in_order_with_live_sessions() {
             "{table}"
         );
         queue.let_go();
-        holder.wait().expect(3, "", "");
+        assert_eq!(holder.wait().status, Some(3));
         expect_success(waiters);
     }
 }
@@ -487,7 +487,7 @@ fn waiters_poll_without_named_locks_and_are_granted_one_at_a_time() {
                 });
             }
             queue.let_go();
-            holder.wait().expect(3, "", "");
+            assert_eq!(holder.wait().status, Some(3));
             expect_success(waiters);
             assert_eq!(queue.served(), ["a", "b", "c", "d"], "{series} {function}");
         }
@@ -534,6 +534,6 @@ fn waiter_that_leaves_removes_its_queue_entry() {
             "{series}: {left} entries are left"
         );
         queue.let_go();
-        holder.wait().expect(3, "", "");
+        assert_eq!(holder.wait().status, Some(3));
     }
 }

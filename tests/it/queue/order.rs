@@ -58,7 +58,7 @@ fn insert_waiter_elsewhere(queue: &mut Queue) {
 #[test]
 fn waiters_that_lose_their_connections_keep_their_positions() {
     for series in Series::ALL {
-        let mut queue = Queue::on(shared(series));
+        let mut queue = Queue::with_ttl(shared(series), "30s");
         let holder = queue.holder();
         let proxies = ["a", "b", "c"].map(|name| (name, Proxy::to(queue.database.port)));
         let mut waiters = Vec::new();
@@ -76,7 +76,7 @@ fn waiters_that_lose_their_connections_keep_their_positions() {
             });
         }
         queue.let_go();
-        holder.wait().expect(3, "", "");
+        assert_eq!(holder.wait().status, Some(3));
         expect_success(waiters);
         assert_eq!(queue.served(), ["a", "b", "c", "d"], "{series}");
     }
@@ -96,11 +96,15 @@ fn queue_head_lets_an_earlier_waiter_pass_that_waits_again() {
                 let first = waiter_through(&mut queue, &proxy, "a");
                 let second = queue.enqueue(&["b"]).remove(0);
                 proxy.door(AcceptMode::Refused);
-                proxy.reset();
-                let session = "SELECT session_id FROM dlock_lock";
-                let session: Option<u64> = queue.admin.query_first(session).expect("a row");
-                let kill = format!("KILL {}", session.expect("one row"));
-                queue.admin.query_drop(kill).expect("root may kill");
+                for table in ["dlock_waiter WHERE holder='a'", "dlock_lock"] {
+                    let session = format!("SELECT session_id FROM {table}");
+                    let session: Option<u64> = queue.admin.query_first(session).expect("a row");
+                    let kill = format!("KILL {}", session.expect("one row"));
+                    queue.admin.query_drop(kill).expect("root may kill");
+                    eventually("the first waiter's session has ended", || {
+                        waits(&mut queue, "a").is_none()
+                    });
+                }
                 eventually("the second waiter is the queue head", || {
                     waits(&mut queue, "b") == Some(false)
                 });
@@ -138,7 +142,7 @@ fn serve_beside_the_entry_of_a_dead_waiter(series: Series, age: &str, is_alive: 
     let status: serde_json::Value = serde_json::from_str(&status.stdout).expect("JSON");
     assert_eq!(status["locks"][0]["waiters"][0]["alive"], is_alive);
     queue.let_go();
-    holder.wait().expect(3, "", "");
+    assert_eq!(holder.wait().status, Some(3));
     expect_success(waiters);
     assert_eq!(queue.served(), ["b", "c"], "{series}");
     drop(pool);
@@ -193,7 +197,7 @@ fn a_poller_keeps_its_position_among_waiters_for_the_queue_lock() {
         let mut waiters = queue.enqueue(&["b", "c"]);
         waiters.push(poller);
         queue.let_go();
-        holder.wait().expect(3, "", "");
+        assert_eq!(holder.wait().status, Some(3));
         expect_success(waiters);
         assert_eq!(queue.served(), ["a", "b", "c"], "{series}");
     }

@@ -23,7 +23,7 @@ fn are_served_in_order(mut queue: Queue, nodes: &[Server], wait_applied: impl Fn
         wait_applied();
     }
     queue.let_go();
-    holder.wait().expect(3, "", "");
+    assert_eq!(holder.wait().status, Some(3));
     expect_success(waiters);
     assert_eq!(queue.served(), ["a", "b", "c", "d", "e", "f"]);
 }
