@@ -132,7 +132,7 @@ fn up(text: &mut String, is_up: bool) {
     );
 }
 
-/// Returns true if the holder of `record` renews its lease, or should.
+/// Returns true if the holder of `record` renews its lease, or should renew it.
 fn is_renewed(record: &LockRecord) -> bool {
     !matches!(
         Diagnosis::of(record),

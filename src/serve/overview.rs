@@ -71,8 +71,8 @@ struct Line<'a> {
     expires: Option<u64>,
     #[serde(skip_serializing_if = "is_zero")]
     waiters: usize,
-    /// Time at which the first waiter arrived, in whole seconds. The server reads the waiting times a moment after its
-    /// time, so the milliseconds would differ in each response.
+    /// Time at which the first waiter arrived, in whole seconds. One statement reads the server's time, and a later one
+    /// reads the waiting times, so the milliseconds would differ in each response.
     #[serde(skip_serializing_if = "Option::is_none")]
     waits_since: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,8 +126,8 @@ impl Overview {
         self.event("all", self.lines.iter().map(|(_, line)| line), &[], &[])
     }
 
-    /// Returns the event with the lines that differ from those of `earlier`, with the names of the new actions, each with
-    /// the name before it in the list, and with the names of the actions that no longer exist.
+    /// Returns the event with the changes since `earlier`: the lines that differ, the names of the new actions, each
+    /// with the preceding name in the list, and the names of the actions that no longer exist.
     #[must_use]
     pub fn changes_event(&self, earlier: &Self) -> String {
         let mut before: HashMap<&Action, &String> = (earlier.lines.iter())
@@ -171,8 +171,8 @@ impl Overview {
     }
 }
 
-/// Returns the event before the event with all lines, which may be shared and may have been created earlier. `age` is the
-/// time since the query for these lines was sent.
+/// Returns the event that precedes the event with all lines. Viewers share the event with all lines, which may have
+/// been created earlier. `age` is the time since the query for these lines was sent.
 #[must_use]
 pub fn age_event(age: Duration) -> String {
     #[derive(Serialize)]
@@ -195,7 +195,7 @@ pub fn failure_event(reason: &str) -> String {
 
 /// Formats `document` as JSON without a newline.
 fn json(document: &impl Serialize) -> String {
-    // These types have no maps with keys that are not strings, which is the only cause of a failure.
+    // Only a map with keys that are not strings can cause a failure, and these types contain no such map.
     let mut text = json_line(document).unwrap_or_default();
     text.truncate(text.trim_end().len());
     text

@@ -33,14 +33,14 @@ use crate::watch::selection::ActionSelection;
 use crate::watch::snapshot::TimedSnapshot;
 
 /// Time without a query after which the connection is closed. It is longer than the usual interval of a monitoring
-/// system, so that each scrape does not need a login.
+/// system, so that a scrape normally needs no login.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Time without a query after which the server ends the session, if this process does not close the connection.
 const SESSION_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// Maximum time from a query that failed to the next one. It is shorter than a long interval, so that the page recovers
-/// soon after the database.
+/// Maximum time from a query that failed to the next one. It also applies if the interval is longer, so that the page
+/// recovers soon after the database.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Maximum time that a request waits for current records. It is shorter than the usual timeout of a monitoring system,
@@ -105,7 +105,8 @@ pub struct Reader {
     interval: Duration,
     views: watch::Sender<Rc<View>>,
     demand: Demand,
-    /// Only one task uses the connection at a time. The flag is true if the server has responded to the latest query.
+    /// Only one task uses the connection at a time. The flag is true if the latest query succeeded and the connection
+    /// is open.
     is_connected: tokio::sync::Mutex<bool>,
     /// Number of viewers.
     pub viewers: Rc<Cell<usize>>,
@@ -157,7 +158,7 @@ struct Demand {
     changed: Notify,
 }
 
-/// Part of the demand, which ends when this value is dropped.
+/// One viewer or one request in the demand. It counts until this value is dropped.
 #[derive(Debug)]
 pub struct Demanding(Rc<Reader>);
 
@@ -285,7 +286,7 @@ impl Reader {
                 database.hang_up();
                 Ok(())
             };
-            // Nobody waits for the result, and a failure has ended the connection.
+            // Nobody waits for the result. If the query fails, its connection has ended.
             let _ = self.thread.query(RESPONSE_TIMEOUT, close).await;
         }
     }
@@ -408,7 +409,7 @@ impl Reader {
 
     /// Closes the connection at the end of this process, unless a query takes too long.
     pub async fn close(&self) {
-        // If the time is over, the connection ends with the process.
+        // After this time, the connection ends with the process.
         let _ = timeout(CLOSE_TIMEOUT, self.rest()).await;
     }
 

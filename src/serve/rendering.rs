@@ -13,8 +13,7 @@ use hyper::body::Bytes;
 /// 12 MB.
 const MAX_BYTES: usize = 16 << 20;
 
-/// Size of a chunk in bytes. Each chunk is freed on its own, so a slow response keeps only the chunks that it is
-/// writing.
+/// Size of a chunk in bytes. If a document is dropped, only the chunks that a slow response is writing stay in memory.
 const CHUNK: usize = 64 << 10;
 
 /// A document in chunks.
@@ -76,7 +75,7 @@ pub struct Renderings {
 }
 
 impl Renderings {
-    /// Creates a document. Drops the oldest documents if all documents are too large.
+    /// Creates a document. Drops the oldest documents if all documents together are too large.
     pub fn create(&self, text: &str) -> Rc<Rendering> {
         let rendering = Rc::new(Rendering::new(text));
         let mut present = self.present.borrow_mut();

@@ -84,7 +84,8 @@ impl Router {
         request: Request<Incoming>,
     ) -> Result<Response<ResponseBody>, Infallible> {
         let path = request.uri().path();
-        // Probes use the address of a pod as the name of the host, and have no token. The response has no content.
+        // Probes use the address of a pod as the name of the host, and have no token. The response contains nothing
+        // about locks.
         if path == "/healthz" {
             return Ok(match Access::check_method(&request) {
                 Ok(()) => text(StatusCode::OK, "ok\n"),

@@ -15,8 +15,8 @@ use super::listener::Connection;
 /// short failure of a mobile network.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Bytes that a client must read in each [`WINDOW`]. A client that reads one byte per second keeps a document in memory
-/// for hours.
+/// Bytes that a client must read in each [`WINDOW`]. Without this limit, a client that reads one byte per second would
+/// keep a document in memory for hours.
 const MIN_BYTES: usize = 256 << 10;
 
 /// A connection of a client.

@@ -72,7 +72,7 @@ fn event_contains_only_the_lines_that_have_changed() {
     );
 }
 
-/// The server reads the waiting times in a later statement than its time.
+/// One statement reads the server's time, and a later one reads the waiting times.
 #[test]
 fn line_does_not_change_with_the_delay_between_two_statements() {
     let overview = |delay: u64| {

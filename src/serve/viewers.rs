@@ -99,7 +99,7 @@ async fn send_events(
     let mut views = reader.views();
     let mut sent = None;
     let mut view = reader.fresh().await;
-    // No later view has arrived since.
+    // `view` is the latest view.
     views.mark_unchanged();
     loop {
         if send(&sender, &reader, &renderings, &view, &mut sent)
@@ -142,7 +142,7 @@ async fn send(
     let event = match &data.changes {
         Some((number, changes)) if earlier == Some(*number) => Rc::clone(changes),
         _ => {
-            // The age is correct when the viewer has read all earlier events.
+            // First wait for a place in the channel, because the age grows during this wait.
             if let Ok(permit) = sender.reserve().await {
                 let age = clock::now().since(data.latest.sent);
                 permit.send(renderings.create(&age_event(age)));
