@@ -236,6 +236,8 @@ impl Reader {
         if present.sent.is_some_and(is_fresh) {
             return present;
         }
+        // The old records must not stay in memory during the query.
+        drop(present);
         let _demanding = self.demand();
         match timeout(FRESH_TIMEOUT, views.changed()).await {
             Ok(_) => Rc::clone(&views.borrow()),
@@ -302,7 +304,7 @@ impl Reader {
         }
     }
 
-    /// Reads all records and publishes them, or publishes the failure and returns it.
+    /// Reads all records and publishes the outcome. Returns the failure, if the query fails.
     async fn refresh(&self) -> Result<(), Failure> {
         let sent = clock::now();
         let mut outcome = self.query(snapshot).await;
@@ -313,6 +315,16 @@ impl Reader {
         {
             outcome = self.query(snapshot).await;
         }
+        self.publish(sent, outcome)
+    }
+
+    /// Publishes the records, or the failure of the query for them, and returns the failure. The query was sent at
+    /// `sent`.
+    pub(super) fn publish(
+        &self,
+        sent: BootInstant,
+        outcome: Result<TimedSnapshot, Failure>,
+    ) -> Result<(), Failure> {
         let last = Rc::clone(&self.views.borrow());
         let (view, outcome) = match outcome {
             Ok(latest) => {
@@ -511,13 +523,34 @@ pub(super) const fn reason(failure: Option<FailureKind>) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::rc::Rc;
     use std::time::Duration;
 
-    use super::{CachedRuns, RUNS_MAX_AGE, Runs};
+    use super::{CachedRuns, RUNS_MAX_AGE, Reader, Renderings, Runs};
     use crate::lease::Token;
     use crate::lease::instant::BootInstant;
+    use crate::store::target::{Address, SslMode, Target, Tls};
+
+    /// Returns a reader that sends no query.
+    pub(in crate::serve) fn reader(renderings: &Rc<Renderings>) -> Rc<Reader> {
+        let target = Target {
+            address: Address::Socket("/nonexistent".into()),
+            user: String::new(),
+            password: None,
+            database: String::new(),
+            tls: Tls {
+                mode: SslMode::Disabled,
+                chosen: false,
+                ca: None,
+                identity: None,
+            },
+        };
+        let (log, _) = tokio::sync::mpsc::unbounded_channel();
+        let interval = Duration::from_secs(2);
+        let reader = Reader::start(target.into(), interval, Rc::clone(renderings), log);
+        reader.expect("a thread can be started")
+    }
 
     #[test]
     fn runs_are_read_again_after_a_change_of_the_record_and_after_a_minute() {

@@ -15,7 +15,7 @@ use crate::watch::snapshot::TimedSnapshot;
 
 const INTERVAL: Duration = Duration::from_secs(2);
 
-fn latest(locks: &[LockRecord], waiters: &[Waiter]) -> TimedSnapshot {
+pub(super) fn latest(locks: &[LockRecord], waiters: &[Waiter]) -> TimedSnapshot {
     let at = BootInstant::new(Duration::ZERO);
     TimedSnapshot::new(
         snapshot(locks, waiters),
