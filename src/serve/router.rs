@@ -22,8 +22,9 @@ use super::{action_document, metrics};
 use crate::lease::action::Action;
 use crate::report::status::{Connections, json};
 
-/// Maximum number of viewers. Each one uses a connection all the time.
-const MAX_VIEWERS: usize = 200;
+/// Maximum number of viewers. Each one uses a connection all the time. The limit leaves room for as many viewers beside
+/// 200 slow ones, which the kernel's buffers can hide for hours, and for the other connections of these viewers.
+const MAX_VIEWERS: usize = 400;
 
 /// The policy of the page: everything comes from this server, nothing may embed the page, and no text becomes HTML.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \

@@ -354,7 +354,8 @@ fn page_says_that_its_connection_is_refused() {
     let database = shared(Flavour::MariaDb).database("serve");
     Holder::on(&database, &[]).end();
     let page = Page::on(&database, &[]);
-    let mut viewers: Vec<_> = (0..200).map(|_| page.address.events()).collect();
+    // The maximum number of viewers.
+    let mut viewers: Vec<_> = (0..400).map(|_| page.address.events()).collect();
     for viewer in &mut viewers {
         assert_eq!(viewer.next().0, "all");
     }

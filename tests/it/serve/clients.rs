@@ -69,6 +69,36 @@ fn clients_that_send_slowly_are_ended_and_delay_nobody() {
 }
 
 #[test]
+fn viewer_beside_slow_viewers_gets_events() {
+    let database = database_with_rows(10);
+    let page = Page::on(&database, &["--interval=200ms"]);
+    // The kernel keeps the later events for these viewers, so that the server does not notice that they are slow.
+    let slow: Vec<_> = (0..SLOW)
+        .map(|_| {
+            let mut stream = page.address.connect();
+            let request = b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n";
+            stream.write_all(request).expect("the request is sent");
+            stream.read_exact(&mut [0; 1]).expect("a response arrives");
+            stream
+        })
+        .collect();
+    let mut viewer = page.address.events();
+    assert_eq!(viewer.next().0, "all");
+    let mut conn = database.admin_conn();
+    conn.query_drop("INSERT INTO dlock_lock (action) VALUES ('later')")
+        .expect("the row is inserted");
+    loop {
+        let (kind, data) = viewer.next();
+        assert_eq!(kind, "changes");
+        if data["added"][0][0] == "later" {
+            break;
+        }
+    }
+    drop(slow);
+    assert_eq!(page.end().status, Some(0));
+}
+
+#[test]
 fn clients_that_do_not_read_are_ended() {
     let database = database_with_rows(5000);
     let mut conn = database.admin_conn();
