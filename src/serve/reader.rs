@@ -113,6 +113,8 @@ pub struct Reader {
     /// Number of responses.
     responses: Cell<u64>,
     runs: RefCell<HashMap<Action, CachedRuns>>,
+    /// Only one task reads runs at a time, so that viewers of the same action share one query.
+    reading_runs: tokio::sync::Mutex<()>,
     renderings: Rc<Renderings>,
     /// Receives each message for the operator of this process.
     log: tokio::sync::mpsc::UnboundedSender<LogLine>,
@@ -194,6 +196,7 @@ impl Reader {
             viewers: Rc::default(),
             responses: Cell::default(),
             runs: RefCell::default(),
+            reading_runs: tokio::sync::Mutex::default(),
             renderings,
             log,
         }))
@@ -393,10 +396,13 @@ impl Reader {
             let last = record.last.map(|last| last.token);
             (last, record.version.token)
         });
-        if let Some(cached) = self.runs.borrow().get(action)
-            && cached.is_current(version, clock::now())
-        {
-            return Ok(Rc::clone(&cached.runs));
+        if let Some(runs) = self.cached_runs(action, version) {
+            return Ok(runs);
+        }
+        let _reading = self.reading_runs.lock().await;
+        // Another task may have read them during the wait.
+        if let Some(runs) = self.cached_runs(action, version) {
+            return Ok(runs);
         }
         let name = action.clone();
         let read = move |database: &mut Database| {
@@ -407,16 +413,25 @@ impl Reader {
             })
         };
         let runs = Rc::new(self.query(read).await?);
-        let mut cache = self.runs.borrow_mut();
-        if cache.len() >= MAX_CACHED_RUNS {
-            cache.clear();
-        }
         let cached = CachedRuns {
             version,
             runs: Rc::clone(&runs),
         };
+        let mut cache = self.runs.borrow_mut();
         cache.insert(action.clone(), cached);
+        if cache.len() > MAX_CACHED_RUNS {
+            let oldest = cache.iter().min_by_key(|(_, cached)| cached.runs.read);
+            let oldest = oldest.map(|(action, _)| action.clone());
+            oldest.and_then(|oldest| cache.remove(&oldest));
+        }
         Ok(runs)
+    }
+
+    /// Returns the cached runs of `action`. None if they are not those of a record with this `version`.
+    fn cached_runs(&self, action: &Action, version: RunsVersion) -> Option<Rc<Runs>> {
+        let cache = self.runs.borrow();
+        let cached = cache.get(action)?;
+        (cached.is_current(version, clock::now())).then(|| Rc::clone(&cached.runs))
     }
 
     /// Closes the connection at the end of this process, unless a query takes too long.

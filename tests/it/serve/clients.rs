@@ -109,22 +109,11 @@ fn clients_that_do_not_read_are_ended() {
     .expect("the rows are changed");
     // One query is enough for this test, so the connection to the database stays.
     let page = Page::on(&database, &["--interval=1m"]);
-    let sockets = || {
-        let folder = std::fs::read_dir(format!("/proc/{}/fd", page.running.pid()));
-        let is_socket = |entry: &std::io::Result<std::fs::DirEntry>| {
-            let link = entry
-                .as_ref()
-                .ok()
-                .and_then(|entry| std::fs::read_link(entry.path()).ok());
-            link.is_some_and(|link| link.to_string_lossy().starts_with("socket:"))
-        };
-        folder.expect("dlock runs").filter(is_socket).count()
-    };
     // The server is connected to the database when it listens.
-    let before = sockets();
+    let before = page.sockets();
     let document = page.get("/status.json").body;
     assert!(document.len() > KERNEL_BUFFERS, "{}", document.len());
-    eventually("the connection is closed", || sockets() == before);
+    eventually("the connection is closed", || page.sockets() == before);
     let mut slow: Vec<_> = (0..SLOW_READERS).map(|_| page.address.connect()).collect();
     for stream in &mut slow {
         stream
@@ -132,9 +121,9 @@ fn clients_that_do_not_read_are_ended() {
             .expect("the request is sent");
     }
     eventually("the connections are accepted", || {
-        sockets() == before + SLOW_READERS
+        page.sockets() == before + SLOW_READERS
     });
-    eventually("the connections are ended", || sockets() == before);
+    eventually("the connections are ended", || page.sockets() == before);
     assert_eq!(page.get("/healthz").status, 200);
     assert_eq!(page.end().status, Some(0));
 }

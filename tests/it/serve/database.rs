@@ -1,6 +1,9 @@
 //! Tests of the connection to the database: its queries, and its failures.
 
+use std::thread;
 use std::time::{Duration, Instant};
+
+use serde_json::json;
 
 use super::Page;
 use super::http::Events;
@@ -143,6 +146,43 @@ fn action_document_follows_the_runs_of_the_action() {
         assert_eq!(outcome.status, Some(0), "{outcome:#?}");
         assert_eq!(page.end().status, Some(0));
     }
+}
+
+#[test]
+fn viewers_of_one_lock_share_the_query_for_its_runs() {
+    const VIEWERS: usize = 20;
+    let server = shared(Flavour::MariaDb);
+    let database = server.database("serve");
+    Holder::on(&database, &[]).end();
+    let proxy = Proxy::to(server.port());
+    let url = database.url_through(proxy.port());
+    // The records are read at the start and for the first viewer.
+    let serve = Dlock::new(["serve", "--listen=127.0.0.1:0", "--interval=1h"]);
+    let page = Page::start(serve.env("DLOCK_URL", url));
+    let mut viewer = page.address.events();
+    assert_eq!(viewer.next().0, "all");
+    assert_eq!(viewer.next().0, "changes");
+    let before = proxy.asked(Kind::Get);
+    let sockets = page.sockets();
+    // The requests arrive while the database does not respond.
+    proxy.responses(Flow::Hold);
+    let documents = thread::scope(|scope| {
+        let requests: Vec<_> = (0..VIEWERS)
+            .map(|_| {
+                scope.spawn(|| page.json("/action.json?name=init")["runs"][0]["result"].clone())
+            })
+            .collect();
+        eventually("the requests arrive", || {
+            page.sockets() == sockets + VIEWERS
+        });
+        proxy.wait_asked(Kind::Get, before + 1);
+        proxy.responses(Flow::Pass);
+        let documents = requests.into_iter().map(|request| request.join());
+        documents.collect::<Result<Vec<_>, _>>().expect("responses")
+    });
+    assert_eq!(documents, vec![json!("exit 3"); VIEWERS]);
+    assert_eq!(proxy.asked(Kind::Get) - before, 1);
+    assert_eq!(page.end().status, Some(0));
 }
 
 #[test]
