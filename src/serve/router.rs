@@ -21,6 +21,7 @@ use super::viewers::{Events, Viewer};
 use super::{action_document, metrics};
 use crate::lease::action::Action;
 use crate::report::status::{Connections, json};
+use crate::sys::clock;
 
 /// Maximum number of viewers. Each one uses a connection all the time. The limit leaves room for as many viewers beside
 /// 200 slow ones, which the kernel's buffers can hide for hours, and for the other connections of these viewers.
@@ -168,7 +169,7 @@ impl Router {
         match self.reader.runs(data, &action).await {
             Ok(runs) => {
                 // Never fails for a record and its runs.
-                let text = action_document::document(record, &data.latest, &runs);
+                let text = action_document::document(record, &data.latest, &runs, clock::now());
                 let body = ResponseBody::Text(Some(Bytes::from(text.unwrap_or_default())));
                 response(StatusCode::OK, JSON, body)
             }

@@ -94,8 +94,8 @@ fn document_of_every_state_has_advice_and_commands() {
         entries: Vec::new(),
     };
     let advice = |record: &LockRecord| {
-        let text =
-            action_document::document(record, &latest, &runs).expect("the document serializes");
+        let text = action_document::document(record, &latest, &runs, latest.received)
+            .expect("the document serializes");
         let value: serde_json::Value = serde_json::from_str(&text).expect("the document is JSON");
         let commands = value["commands"].as_array().expect("a list").iter();
         let lines: Vec<_> = commands

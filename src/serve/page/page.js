@@ -33,7 +33,9 @@ const page = {
   problemNames: "",       // the names of the actions that the page describes above the list
   articles: new Map(),    // the descriptions of these actions
   updates: 0,             // number of events with lines
-  detail: null,           // the state of the details of the selected lock: { loaded, asked, failure }
+  // The details of the selected lock: the latest document, when its records were current, when the latest request was
+  // sent, and why it failed. The times are those of performance.now().
+  detail: null,           // { document, current, asked, failure }
   request: null,          // the request for the details that has not ended
   selected: undefined,    // the lock whose details are shown, null for the list, undefined before the start
 };
@@ -314,8 +316,10 @@ function tick() {
   const now = serverNow();
   for (const { cells, line } of page.rows.values()) {
     setText(cells[3], line.since === undefined ? "" : age(now - line.since));
-    setText(cells[4], line.expires === undefined ? "" : stale ? "unknown"
-      : line.expires >= now ? age(line.expires - now) : `${age(now - line.expires)} ago`);
+    // The holder may have renewed a lease that had not expired when the data was read.
+    setText(cells[4], line.expires === undefined ? ""
+      : line.expires < page.head.server_time_ms && !stale ? `${age(now - line.expires)} ago`
+      : line.expires < now || stale ? "unknown" : age(line.expires - now));
     setText(cells[6], line.last ? `${line.last.result}, ${age(now - line.last.ended)} ago` : "");
   }
   const problems = page.problems ? `(${page.problems}) ` : "";
@@ -444,27 +448,29 @@ async function loadDetail() {
   page.request = null;
   page.detail.failure = failure;
   if (document) {
-    page.detail.loaded = sent;
+    page.detail.document = document;
+    page.detail.current = sent - document.age_ms;
     renderDetail(document);
   }
   tickDetail();
 }
 
-// Shows why the details are missing or not current, and how old they are.
+// Updates everything in the details that depends on the present time. Shows why they are missing or not current.
 function tickDetail() {
   const { detail } = page;
   if (!detail) return;
-  const passed = detail.loaded === null ? 0 : performance.now() - detail.loaded;
+  const passed = detail.document ? performance.now() - detail.current : 0;
   const isShown = detail.failure !== "" || passed > staleAfter();
   const why = detail.failure ? `${detail.failure}; the` : "The";
-  const text = detail.loaded === null ? detail.failure : `${why} facts below are ${age(passed)} old`;
+  const text = detail.document ? `${why} facts below are ${age(passed)} old` : detail.failure;
   element("detail-error").hidden = !isShown;
   setText(element("detail-error"), isShown ? text : "");
   element("detail-body").classList.toggle("is-old", isShown);
+  if (detail.document) fillTimes(detail.document, passed);
 }
 
 function renderDetail(document) {
-  const { lock, runs } = document;
+  const { lock } = document;
   const line = page.lines.get(lock.action);
   element("detail-body").hidden = false;
   const severity = line ? line.severity : 3;
@@ -473,27 +479,31 @@ function renderDetail(document) {
   fillAdvice(element("diagnosis"), {
     severity, diagnosis: lock.diagnosis_text, advice: document.advice, commands: document.commands,
   }, element("name"));
-  fillFacts(lock);
+}
+
+// Fills the facts and the tables. The records of `document` were current `passed` milliseconds ago.
+function fillTimes({ lock, runs }, passed) {
+  fillFacts(lock, passed);
   fillTable("queue", lock.waiters.map((waiter) => [
-    String(waiter.position), waiter.holder, age(waiter.waiting_for_ms),
+    String(waiter.position), waiter.holder, age(waiter.waiting_for_ms + passed),
     waiter.alive === null ? "unknown" : waiter.alive ? "alive" : "gone", waiter.host, waiter.user, waiter.note,
-  ]), "Nothing waits.");
+  ]), "No contender waits.");
   const longest = Math.max(1, ...runs.map((run) => (run.waited_ms || 0) + (run.is_run ? run.took_ms : 0)));
   fillTable("runs", runs.map((run) => [
-    `${age(run.ended_ago_ms)} ago`, run.result, run.holder, run.waited_ms === null ? "" : short(run.waited_ms),
+    `${age(run.ended_ago_ms + passed)} ago`, run.result, run.holder, run.waited_ms === null ? "" : short(run.waited_ms),
     run.is_run ? short(run.took_ms) : "", run.is_run ? track(run, longest) : "",
   ]), "No runs are recorded.");
 }
 
-function fillFacts(lock) {
+function fillFacts(lock, passed) {
   const facts = [["state", lock.state], ["token", String(lock.token)]];
   if (lock.holder !== null) {
     facts.push(
       ["holder", lock.holder], ["process", `${lock.pid} on ${lock.host}`], ["user", lock.user], ["pod", lock.pod],
       ["namespace", lock.namespace], ["command", lock.command], ["note", lock.note],
-      ["since", `${lock.acquired_at}, ${age(lock.held_for_ms)} ago`],
-      ["renewed", lock.renewals ? `${lock.renewals} times, ${age(lock.renewed_ago_ms)} ago` : "not yet"],
-      ["lease", `${short(lock.ttl_ms)}, ` + (lock.expires_in_ms >= 0 ? `expires in ${short(lock.expires_in_ms)}` : `expired ${short(-lock.expires_in_ms)} ago`)],
+      ["since", `${lock.acquired_at}, ${age(lock.held_for_ms + passed)} ago`],
+      ["renewed", lock.renewals ? `${lock.renewals} times, ${age(lock.renewed_ago_ms + passed)} ago` : "not yet"],
+      ["lease", `${short(lock.ttl_ms)}, ${expiry(lock.expires_in_ms, passed)}`],
     );
   }
   facts.push(["paused until", lock.paused_until], ["operator", lock.operator], ["reason", lock.reason]);
@@ -505,6 +515,13 @@ function fillFacts(lock) {
     setText(nodes[1], value);
     return nodes;
   }));
+}
+
+// The end of a lease that expired or was to expire in `left` milliseconds, `passed` milliseconds ago. The holder may have
+// renewed it since.
+function expiry(left, passed) {
+  const now = left - passed;
+  return left < 0 ? `expired ${age(-now)} ago` : now < 0 ? "expiry unknown" : `expires in ${age(now)}`;
 }
 
 // The bar of one run: its waiting time, and then its running time.
@@ -561,7 +578,7 @@ function navigate() {
   element("overview").hidden = name !== null;
   element("detail").hidden = name === null;
   page.request = null;
-  page.detail = name === null ? null : { loaded: null, asked: 0, failure: "" };
+  page.detail = name === null ? null : { document: null, current: 0, asked: 0, failure: "" };
   if (name !== null) {
     setText(element("name-text"), name);
     setText(element("name-state"), "");

@@ -211,6 +211,38 @@ fn later_viewer_learns_how_old_the_records_are() {
 }
 
 #[test]
+fn details_say_how_old_they_are_and_their_times_pass() {
+    let database = shared(Flavour::MariaDb).database("serve");
+    let holder = Holder::on(&database, &["--ttl=1h"]);
+    let page = Page::on(&database, &["--interval=1m"]);
+    // The first viewer causes a query, and the next one follows after the interval.
+    let mut viewer = page.address.events();
+    while viewer.next().0 != "changes" {}
+    let age = || page.json("/action.json?name=init")["age_ms"].as_u64();
+    eventually("the records are old", || age() > Some(3000));
+    let browser = Browser::start(Look::WIDE);
+    browser.open(&format!("{}#/lock/init", page.address.url()));
+    browser.shows("#facts", "expires in");
+    let shown = browser.run("return performance.now() - page.detail.current");
+    let shown = shown.as_f64().expect("an age");
+    assert!((3000.0..60_000.0).contains(&shown), "{shown}");
+    for name in ["since", "lease"] {
+        let fact = || {
+            browser.run(&format!(
+                "return Array.from(document.querySelectorAll('#facts dt')).find((node) => node.textContent === '{name}')\
+                 .nextElementSibling.textContent"
+            ))
+        };
+        let first = fact();
+        eventually("the time passes without an event", || fact() != first);
+    }
+    assert_eq!(browser.run("return page.updates"), 1);
+    drop(browser);
+    assert_eq!(holder.end().status, Some(3));
+    assert_eq!(page.end().status, Some(0));
+}
+
+#[test]
 fn page_with_a_long_interval_recovers_soon_after_an_outage() {
     let server = shared(Flavour::MariaDb);
     let database = server.database("serve");
