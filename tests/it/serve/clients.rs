@@ -98,8 +98,8 @@ fn viewer_beside_slow_viewers_gets_events() {
     assert_eq!(page.end().status, Some(0));
 }
 
-#[test]
-fn clients_that_do_not_read_are_ended() {
+/// Returns a page whose document `/status.json` is larger than the buffers of the kernel.
+fn page_with_a_large_document() -> (Database, Page) {
     let database = database_with_rows(5000);
     let mut conn = database.admin_conn();
     conn.query_drop(
@@ -107,19 +107,44 @@ fn clients_that_do_not_read_are_ended() {
          acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),expires_at=UTC_TIMESTAMP(6)",
     )
     .expect("the rows are changed");
-    // One query is enough for this test, so the connection to the database stays.
+    // One query is enough for these tests, so the connection to the database stays.
     let page = Page::on(&database, &["--interval=1m"]);
+    (database, page)
+}
+
+/// Starts to read the document.
+fn slow_reader(page: &Page) -> Box<dyn Stream> {
+    let mut stream = page.address.connect();
+    stream
+        .write_all(b"GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .expect("the request is sent");
+    stream
+}
+
+#[test]
+fn client_that_reads_20_kib_per_second_is_not_ended() {
+    let (_database, page) = page_with_a_large_document();
+    let before = page.sockets();
+    let mut stream = slow_reader(&page);
+    // Longer than twice the limit of 10 s.
+    for _ in 0..220 {
+        stream.read_exact(&mut [0; 2 << 10]).expect("the document");
+        assert_eq!(page.sockets(), before + 1, "the connection is open");
+        thread::sleep(Duration::from_millis(100));
+    }
+    drop(stream);
+    assert_eq!(page.end().status, Some(0));
+}
+
+#[test]
+fn clients_that_do_not_read_are_ended() {
+    let (_database, page) = page_with_a_large_document();
     // The server is connected to the database when it listens.
     let before = page.sockets();
     let document = page.get("/status.json").body;
     assert!(document.len() > KERNEL_BUFFERS, "{}", document.len());
     eventually("the connection is closed", || page.sockets() == before);
-    let mut slow: Vec<_> = (0..SLOW_READERS).map(|_| page.address.connect()).collect();
-    for stream in &mut slow {
-        stream
-            .write_all(b"GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            .expect("the request is sent");
-    }
+    let _slow: Vec<_> = (0..SLOW_READERS).map(|_| slow_reader(&page)).collect();
     eventually("the connections are accepted", || {
         page.sockets() == before + SLOW_READERS
     });
