@@ -19,7 +19,8 @@ use crate::store::{Expiry, HistoryOutcome, LockRecord};
 use crate::watch::severity::severity;
 use crate::watch::snapshot::TimedSnapshot;
 
-/// Maximum number of actions that the page describes above the list. An operator reads no more at a glance.
+/// Maximum number of actions that the page describes above the list. An operator reads no more at a glance. The page shows
+/// the number of the others.
 const MAX_PROBLEMS: usize = 3;
 
 /// Waiting time from which an action is described above the list. A shorter wait is usual for a migration.
@@ -61,6 +62,9 @@ struct Line<'a> {
     state: String,
     diagnosis: &'static str,
     severity: u8,
+    /// True if the action needs attention.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    attention: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     holder: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -211,6 +215,7 @@ fn line<'a>(record: &'a LockRecord, latest: &TimedSnapshot) -> Line<'a> {
         state: record.state().to_string(),
         diagnosis: Diagnosis::of(record).as_str(),
         severity: severity(record),
+        attention: needs_attention(record, latest),
         holder: text(&record.holder.label),
         host: text(&record.holder.host),
         since: is_held.then(|| before(record.held_for)),
@@ -230,14 +235,20 @@ fn line<'a>(record: &'a LockRecord, latest: &TimedSnapshot) -> Line<'a> {
     }
 }
 
-/// Returns the actions that need attention: those with a problem, and then those with the longest waits.
+/// Returns true if the action of `record` has a problem, or if a contender has waited for a long time.
+fn needs_attention(record: &LockRecord, latest: &TimedSnapshot) -> bool {
+    let waits = latest.longest_wait(&record.action).unwrap_or_default();
+    severity(record) == 0 || waits >= LONG_WAIT
+}
+
+/// Returns the most urgent actions that need attention: those with a problem, and then those with the longest waits.
 fn problems(latest: &TimedSnapshot) -> Vec<Problem<'_>> {
     let locks = latest.snapshot.locks.iter();
     let mut found: Vec<(u8, Duration, &LockRecord)> = locks
-        .filter_map(|record| {
+        .filter(|record| needs_attention(record, latest))
+        .map(|record| {
             let waits = latest.longest_wait(&record.action).unwrap_or_default();
-            let severity = severity(record);
-            (severity == 0 || waits >= LONG_WAIT).then_some((severity, waits, record))
+            (severity(record), waits, record)
         })
         .collect();
     found.sort_by_key(|(severity, waits, record)| {

@@ -27,7 +27,7 @@ const page = {
   age: 0,                 // the age of the lines of the next event with all lines, in milliseconds
   lastSign: 0,            // when the latest event arrived, or the connection was started
   failure: "",            // why the data is not current
-  problems: 0,            // number of actions with a problem
+  problems: 0,            // number of actions that need attention
   limit: PAGE,            // maximum number of rows
   rows: new Map(),        // the visible rows
   problemNames: "",       // the names of the actions that the page describes above the list
@@ -185,7 +185,7 @@ function measure(name, start) {
 
 const STATES = [
   ["all", "all", () => true],
-  ["problem", "problems", (line) => line.severity === 0],
+  ["attention", "needs attention", (line) => Boolean(line.attention)],
   ["held", "held", (line) => line.since !== undefined],
   ["waiters", "with waiters", (line) => line.waiters > 0],
   ["paused", "paused", (line) => line.state === "paused"],
@@ -258,7 +258,7 @@ function renderRows() {
   page.rows = rows;
   const total = page.names.length;
   const summary = total === 0
-    ? "No lock was ever used."
+    ? "No lock has been used yet."
     : lines.length === total ? `${total} locks` : `${lines.length} of ${total} locks`;
   setText(element("summary"), summary + (lines.length > shown.length ? `, the first ${shown.length} are shown` : ""));
   const more = element("more");
@@ -352,6 +352,17 @@ function renderProblems() {
     setText(element("announcement"), names ? `Needs attention: ${names.replaceAll("\n", ", ")}` : "No lock needs attention.");
   }
   element("problems").hidden = problems.length === 0;
+  // The server describes only the most urgent ones.
+  const others = page.problems - problems.length;
+  element("more-problems").hidden = others <= 0;
+  setText(element("more-problems"), others > 0 ? `and ${others} more` : "");
+}
+
+// Shows only the locks that need attention in the list.
+function showProblems() {
+  element("state").value = "attention";
+  filterChanged();
+  element("locks").focus();
 }
 
 function createArticle(name) {
@@ -607,6 +618,7 @@ element("search").addEventListener("input", filterChanged);
 element("state").addEventListener("change", filterChanged);
 element("order").addEventListener("change", filterChanged);
 element("filter").addEventListener("submit", (event) => event.preventDefault());
+element("more-problems").addEventListener("click", showProblems);
 element("more").addEventListener("click", () => {
   page.limit += PAGE;
   render();

@@ -268,8 +268,25 @@ fn list_is_searched_sorted_and_filtered() {
     assert_eq!(names(9), serde_json::json!(["init", "tenant-7"]));
     choose("order", "held");
     assert_eq!(names(9), serde_json::json!(["tenant-7", "init"]));
-    choose("state", "problem");
+    choose("state", "attention");
     assert_eq!(names(9), serde_json::json!(["tenant-7"]));
+    // The page describes three problems, and says that there are more.
+    choose("state", "all");
+    assert_eq!(browser.text("#more-problems"), "");
+    conn.query_drop(
+        "UPDATE dlock_lock SET owner_id=REPEAT('x',16),ttl_us=600000000,acquired_at=UTC_TIMESTAMP(6)-INTERVAL 1 HOUR,\
+         renewed_at=UTC_TIMESTAMP(6)-INTERVAL 280 SECOND,expires_at=UTC_TIMESTAMP(6)+INTERVAL 320 SECOND \
+         WHERE action IN ('tenant-10', 'tenant-11', 'tenant-12', 'tenant-13')",
+    )
+    .expect("the rows are changed");
+    browser.shows("#more-problems", "and 2 more");
+    assert_eq!(
+        browser.run("return document.querySelectorAll('#problem-list article').length"),
+        3
+    );
+    browser.clicks("#more-problems");
+    browser.shows("#summary", "5 of 301 locks");
+    assert_eq!(browser.run("return document.activeElement.id"), "locks");
     drop(browser);
     assert_eq!(holder.end().status, Some(3));
     assert_eq!(page.end().status, Some(0));
