@@ -266,13 +266,21 @@ function renderRows() {
   setText(more, `Show ${Math.min(PAGE, lines.length - shown.length)} more`);
 }
 
+// Creates a row or a cell. It has a role, because the style for phones would otherwise hide that it belongs to a table.
+function createPart(tag, role) {
+  const node = create(tag);
+  node.setAttribute("role", role);
+  return node;
+}
+
 function createRow(name) {
-  const node = create("tr");
-  const cells = ["", "", "holder", "held for", "expires in", "waiters", "last run"].map((label) => {
-    const cell = node.appendChild(create("td"));
+  const node = createPart("tr", "row");
+  const cells = ["", "", "holder", "held for", "expires in", "waiters", "last run"].map((label, column) => {
+    const cell = node.appendChild(column === 0 ? createPart("th", "rowheader") : createPart("td", "cell"));
     if (label) cell.dataset.label = label;
     return cell;
   });
+  cells[0].scope = "row";
   const link = cells[0].appendChild(create("a", name));
   link.href = linkTo(name);
   const badge = cells[1].appendChild(create("span", "", "badge"));
@@ -473,9 +481,12 @@ function tickDetail() {
   const passed = detail.document ? performance.now() - detail.current : 0;
   const isShown = detail.failure !== "" || passed > staleAfter();
   const why = detail.failure ? `${detail.failure}; the` : "The";
-  const text = detail.document ? `${why} facts below are ${age(passed)} old` : detail.failure;
+  const text = detail.document ? `${why} facts below are not current` : detail.failure;
+  // Screen readers announce the first part, which does not change each second.
+  const [first, second] = element("detail-error").children;
   element("detail-error").hidden = !isShown;
-  setText(element("detail-error"), isShown ? text : "");
+  setText(first, isShown ? text : "");
+  setText(second, isShown && detail.document ? `: they are ${age(passed)} old` : "");
   element("detail-body").classList.toggle("is-old", isShown);
   if (detail.document) fillTimes(detail.document, passed);
 }
@@ -554,14 +565,16 @@ function fillTable(id, rows, empty) {
   const body = element(id).tBodies[0];
   if ((rows.length === 0) !== Boolean(body.querySelector(".empty"))) body.replaceChildren();
   if (rows.length === 0 && !body.firstChild) {
-    const cell = body.appendChild(create("tr")).appendChild(create("td", empty, "empty"));
+    const cell = body.appendChild(createPart("tr", "row")).appendChild(createPart("td", "cell"));
+    setText(cell, empty);
+    cell.className = "empty";
     cell.colSpan = labels.length;
   }
   if (rows.length === 0) return;
   while (body.rows.length > rows.length) body.lastElementChild.remove();
   rows.forEach((cells, index) => {
-    const row = body.rows[index] || body.appendChild(create("tr"));
-    cells.forEach((cell, column) => fillCell(row.cells[column] || row.appendChild(create("td")), cell, column > 0 ? labels[column] : ""));
+    const row = body.rows[index] || body.appendChild(createPart("tr", "row"));
+    cells.forEach((cell, column) => fillCell(row.cells[column] || row.appendChild(createPart("td", "cell")), cell, column > 0 ? labels[column] : ""));
   });
 }
 
