@@ -429,3 +429,45 @@ fn page_says_that_its_connection_is_refused() {
     drop(browser);
     assert_eq!(page.end().status, Some(0));
 }
+
+#[test]
+fn page_shows_the_take_over_from_a_killed_holder_without_a_reload() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("serve");
+        let holder = Holder::on(&database, &["--holder=web-1", "--ttl=5s"]);
+        let page = Page::on(&database, &["--interval=200ms"]);
+        let browser = Browser::start(Look::WIDE);
+        browser.open(&page.address.url());
+        browser.run("window.isSamePage = true");
+        browser.shows(&cell("init", 3), "web-1");
+        let token = crate::holder::token(&database);
+        let stage = Stage::new();
+        let go = stage.fifo("go");
+        let waiter = Dlock::on(
+            &database,
+            ["exec", "-a", "init", "--holder=web-2", "--", "cat"],
+        )
+        .arg(&go)
+        .start();
+        browser.shows(&cell("init", 6), "1");
+        holder.running.signal("KILL");
+        // The page says what happens before it happens, and describes the lock above the list.
+        browser.shows(&cell("init", 2), "holder gone");
+        browser.shows(
+            "#problem-list",
+            "dlock normally kills the command before then",
+        );
+        browser.shows(&cell("init", 3), "web-2");
+        browser.shows(&cell("init", 2), "held");
+        crate::cli_runner::eventually("no lock needs attention", || {
+            browser.run("return document.getElementById('problems').hidden") == true
+        });
+        assert!(crate::holder::token(&database) > token, "{flavour}");
+        crate::command::write_message(&go, "go");
+        assert_eq!(waiter.wait().status, Some(0));
+        browser.shows(&cell("init", 2), "free");
+        assert_eq!(browser.run("return window.isSamePage"), true, "{flavour}");
+        drop(browser);
+        assert_eq!(page.end().status, Some(0));
+    }
+}
