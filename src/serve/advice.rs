@@ -150,6 +150,7 @@ mod tests {
             ("it's;rm -rf /", r"dlock status 'it'\''s;rm -rf /'"),
             ("$(reboot)", "dlock status '$(reboot)'"),
             ("--all", "dlock status --action=--all"),
+            ("=ls", "dlock status '=ls'"),
         ] {
             let record = LockRecord::never_held(name.parse().expect("a name"));
             let advice = advice(&record, 0, Duration::ZERO);

@@ -448,8 +448,8 @@ async function copy(code, button) {
 
 async function loadDetail() {
   const name = selectedName();
-  // A page in the background is not connected.
-  if (name === null || !source || page.request) return;
+  // The address may have changed, and its event comes later. A page in the background is not connected.
+  if (name === null || !page.detail || !source || page.request) return;
   const request = page.request = {};
   const sent = page.detail.asked = performance.now();
   let document = null;
