@@ -73,7 +73,7 @@ impl Refusal {
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
-            Self::Method => "this server only answers GET and HEAD",
+            Self::Method => "this server answers only GET and HEAD",
             Self::NoHost => "the request must contain one Host header",
             Self::Host => "this server has another name; see --allow-host in dlock-serve(1)",
             Self::CrossSite => "this server does not answer requests of other sites",
