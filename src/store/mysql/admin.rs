@@ -1,9 +1,12 @@
 //! Requests that are not part of a run: they read records, waiters and the history, forget a success, and apply an
 //! operator request.
 
+use std::cell::RefCell;
+
 use super::database::Database;
 use super::exchange::RequestKind;
 use super::rows::{self, ReadResult};
+use super::snapshot_rows::SnapshotRows;
 use super::statements::{self, Selection};
 use crate::lease::action::Action;
 use crate::lease::once::OnceKey;
@@ -24,11 +27,11 @@ impl Database {
             statements::with_read_only(&statements::select_snapshot(selection, queue_lock))
         };
         let available = snapshot(QueueLock::Available);
-        let found = match self.exchange(RequestKind::Read, &available, rows::snapshot) {
+        let found = match self.read_snapshot(RequestKind::Read, &available) {
             // If the server refuses named locks, the state of the holders' sessions is unknown.
             Err(failure) if failure.kind == FailureKind::NoQueueLock => {
                 let unavailable = snapshot(QueueLock::Unavailable);
-                self.exchange(RequestKind::Read, &unavailable, rows::snapshot)
+                self.read_snapshot(RequestKind::Read, &unavailable)
             }
             outcome => outcome,
         };
@@ -37,6 +40,18 @@ impl Database {
             skipped: self.skipped.clone(),
             ..found?
         })
+    }
+
+    /// Sends a packet that reads a snapshot.
+    pub(super) fn read_snapshot(
+        &mut self,
+        kind: RequestKind,
+        packet: &str,
+    ) -> Result<Snapshot, Failure> {
+        let found = RefCell::new(SnapshotRows::default());
+        let mut take = |select: usize, row| found.borrow_mut().take(select, row);
+        let finish = |sets: &[Vec<_>]| found.take().finish(sets);
+        self.exchange_rows(kind, packet, &mut take, finish)
     }
 
     /// Returns the same as [`Database::snapshot`], but fails if the server is read-only.
