@@ -25,7 +25,7 @@ use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::store::mysql::{Database, Selection};
 use crate::store::target::Targets;
-use crate::store::{Failure, FailureKind, HistoryFilter};
+use crate::store::{Failure, FailureKind, HistoryFilter, LockRecord};
 use crate::sys::socket::Interrupter;
 use crate::sys::{clock, heap};
 use crate::watch::app::poller::{CONNECT_TIMEOUT, IO_TIMEOUT, RESPONSE_TIMEOUT};
@@ -80,8 +80,11 @@ pub struct View {
 pub struct Data {
     /// Number of the response. It grows with each response.
     pub number: u64,
-    /// The records.
-    pub latest: TimedSnapshot,
+    /// The records. None while newer ones are read, because no request needs these any more, and two copies would need too
+    /// much memory.
+    latest: RefCell<Option<Rc<TimedSnapshot>>>,
+    /// Time at which the query for the records was sent.
+    pub sent: BootInstant,
     /// The lines of the page. Empty until the first viewer needs them.
     overview: OnceCell<Overview>,
     /// The event with all lines of the page.
@@ -143,6 +146,27 @@ struct CachedRuns {
     runs: Rc<Runs>,
 }
 
+impl View {
+    /// Returns the latest records and their documents. None if they are not up to date.
+    #[must_use]
+    pub fn current(&self) -> Option<(&Data, Rc<TimedSnapshot>)> {
+        let data = self.data.as_deref().filter(|_| self.failure.is_none())?;
+        Some((data, data.latest()?))
+    }
+}
+
+impl Data {
+    /// Returns the records. None while newer ones are read.
+    pub fn latest(&self) -> Option<Rc<TimedSnapshot>> {
+        self.latest.borrow().clone()
+    }
+
+    /// Forgets the records, and keeps the lines of the page, with which the next ones are compared.
+    fn forget_records(&self) {
+        self.latest.take();
+    }
+}
+
 impl CachedRuns {
     /// Returns true if the runs are still those of a record with this `version`.
     fn is_current(&self, version: RunsVersion, now: BootInstant) -> bool {
@@ -150,8 +174,8 @@ impl CachedRuns {
     }
 }
 
-/// Token of the latest recorded run, and token of the record. None if the tables do not contain the action.
-type RunsVersion = Option<(Option<Token>, Token)>;
+/// Token of the latest recorded run, and token of the record.
+type RunsVersion = (Option<Token>, Token);
 
 /// The viewers and the requests that need current records.
 #[derive(Debug, Default)]
@@ -309,6 +333,9 @@ impl Reader {
 
     /// Reads all records and publishes the outcome. Returns the failure, if the query fails.
     async fn refresh(&self) -> Result<(), Failure> {
+        if let Some(last) = &self.views.borrow().data {
+            last.forget_records();
+        }
         let sent = clock::now();
         let mut outcome = self.query(snapshot).await;
         // The server may have closed the connection since the latest query, for example during a restart.
@@ -362,7 +389,8 @@ impl Reader {
         self.responses.set(number);
         let mut data = Data {
             number,
-            latest,
+            sent: latest.sent,
+            latest: RefCell::new(Some(Rc::new(latest))),
             overview: OnceCell::new(),
             all: Cached::default(),
             changes: None,
@@ -373,29 +401,32 @@ impl Reader {
             && let Some(last) = last
             && let Some(earlier) = last.overview.get()
         {
-            let changes = self.overview(&data).changes_event(earlier);
-            data.changes = Some((last.number, self.renderings.create(&changes)));
+            let changes = self
+                .overview(&data)
+                .map(|lines| lines.changes_event(earlier));
+            let changes = changes.map(|changes| self.renderings.create(&changes));
+            data.changes = changes.map(|changes| (last.number, changes));
         }
         data
     }
 
-    /// Returns the lines of the page.
-    pub fn overview<'a>(&self, data: &'a Data) -> &'a Overview {
-        let create = || Overview::new(&data.latest, self.interval);
-        data.overview.get_or_init(create)
+    /// Returns the lines of the page. None if no viewer has needed them before the records were forgotten.
+    pub fn overview<'a>(&self, data: &'a Data) -> Option<&'a Overview> {
+        if data.overview.get().is_none() {
+            let lines = Overview::new(&*data.latest()?, self.interval);
+            let _ = data.overview.set(lines);
+        }
+        data.overview.get()
     }
 
-    /// Returns the most recent runs of `action`, newest first. Sends a query only if the record of the action has
-    /// changed since the latest query for its runs, or if that query was sent a minute ago.
+    /// Returns the most recent runs of the action of `record`, newest first. Sends a query only if the record has changed
+    /// since the latest query for its runs, or if that query was sent a minute ago.
     ///
     /// # Errors
     /// Returns the failure of the query.
-    pub async fn runs(&self, data: &Data, action: &Action) -> Result<Rc<Runs>, Failure> {
-        let record = data.latest.record(action);
-        let version = record.map(|record| {
-            let last = record.last.map(|last| last.token);
-            (last, record.version.token)
-        });
+    pub async fn runs(&self, record: &LockRecord) -> Result<Rc<Runs>, Failure> {
+        let action = &record.action;
+        let version = (record.last.map(|last| last.token), record.version.token);
         if let Some(runs) = self.cached_runs(action, version) {
             return Ok(runs);
         }
@@ -570,7 +601,7 @@ pub(super) mod tests {
     #[test]
     fn runs_are_read_again_after_a_change_of_the_record_and_after_a_minute() {
         let read = BootInstant::new(Duration::from_secs(100));
-        let version = Some((None, Token(1)));
+        let version = (None, Token(1));
         let cached = CachedRuns {
             version,
             runs: Rc::new(Runs {
@@ -579,7 +610,7 @@ pub(super) mod tests {
             }),
         };
         assert!(cached.is_current(version, read));
-        assert!(!cached.is_current(Some((Some(Token(1)), Token(1))), read));
+        assert!(!cached.is_current((Some(Token(1)), Token(1)), read));
         assert!(!cached.is_current(version, read + RUNS_MAX_AGE));
     }
 }

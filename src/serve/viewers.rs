@@ -118,7 +118,9 @@ async fn send_events(
     // `view` is the latest view.
     views.mark_unchanged();
     // The channel is empty. The send fails if the viewer is gone, and then the loop ends.
-    let _ = sender.try_send(event(&reader, &renderings, &view, &mut sent));
+    if let Some(event) = event(&reader, &renderings, &view, &mut sent) {
+        let _ = sender.try_send(event);
+    }
     drop(view);
     loop {
         let next = tokio::select! {
@@ -129,39 +131,52 @@ async fn send_events(
         let Ok(place) = sender.reserve().await else {
             return;
         };
-        place.send(match next {
+        let event = match next {
             Ok(Ok(())) => {
                 let view = Rc::clone(&views.borrow_and_update());
                 event(&reader, &renderings, &view, &mut sent)
             }
             Ok(Err(_)) => return,
-            Err(_) => Event {
+            Err(_) => Some(Event {
                 text: renderings.create(":\n\n"),
                 sent: None,
-            },
-        });
+            }),
+        };
+        if let Some(event) = event {
+            place.send(event);
+        }
     }
 }
 
-/// Returns the event for `view`. `sent` is the number of the response that the viewer has.
-fn event(reader: &Reader, renderings: &Renderings, view: &View, sent: &mut Option<u64>) -> Event {
+/// Returns the event for `view`. `sent` is the number of the response that the viewer has. None if newer records are read,
+/// for which an event follows.
+fn event(
+    reader: &Reader,
+    renderings: &Renderings,
+    view: &View,
+    sent: &mut Option<u64>,
+) -> Option<Event> {
     let (Some(data), None) = (&view.data, view.failure) else {
-        return Event {
+        return Some(Event {
             text: renderings.create(&failure_event(reason(view.failure))),
             sent: None,
-        };
+        });
     };
-    let earlier = sent.replace(data.number);
-    match &data.changes {
-        Some((number, changes)) if earlier == Some(*number) => Event {
+    let event = match &data.changes {
+        Some((number, changes)) if *sent == Some(*number) => Event {
             text: Rc::clone(changes),
             sent: None,
         },
-        _ => Event {
-            text: (data.all).get(|| renderings.create(&reader.overview(data).all_event())),
-            sent: Some(data.latest.sent),
-        },
-    }
+        _ => {
+            let lines = reader.overview(data)?;
+            Event {
+                text: (data.all).get(|| renderings.create(&lines.all_event())),
+                sent: Some(data.sent),
+            }
+        }
+    };
+    *sent = Some(data.number);
+    Some(event)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Tests of the connection to the database: its queries, and its failures.
 
-use std::thread;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -177,7 +177,7 @@ fn viewers_of_one_lock_share_the_query_for_its_runs() {
         });
         proxy.wait_asked(Kind::Get, before + 1);
         proxy.responses(Flow::Pass);
-        let documents = requests.into_iter().map(|request| request.join());
+        let documents = requests.into_iter().map(ScopedJoinHandle::join);
         documents.collect::<Result<Vec<_>, _>>().expect("responses")
     });
     assert_eq!(documents, vec![json!("exit 3"); VIEWERS]);
