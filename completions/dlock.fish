@@ -380,8 +380,8 @@ complete -c dlock -n "__fish_dlock_using_subcommand setup" -s v -l verbose -d 'P
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand setup" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand serve" -l listen -d 'Address of the page: IP:PORT, localhost:PORT or unix:PATH' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand serve" -l token-file -d 'File with the token that clients must send, at least 16 characters' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand serve" -l allow-host -d 'Additional host name of the page in browsers, for example that of a proxy; this option may be repeated' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -l token-file -d 'File with the token that clients must send, at least 16 bytes' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand serve" -l allow-host -d 'Additional host name with which browsers reach the page, for example the name of a proxy; this option may be repeated' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand serve" -l interval -d 'Minimum time between two queries to the server' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand serve" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"

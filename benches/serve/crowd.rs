@@ -1,7 +1,7 @@
 //! The time of a viewer's requests beside 200 slow clients, and the memory of `dlock serve`.
 //!
-//! Half of the slow clients send a request with one byte per second. The other half request a document, and read one
-//! byte per second. A client whose connection is ended connects again.
+//! A third of the slow clients send a request with one byte per second. The others read one byte per second: half of them
+//! a document, and half of them the events of the page. A client whose connection is ended connects again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -36,7 +36,8 @@ pub(crate) fn section(page: &mut Page, populations: &[(&str, &Population)]) {
         let crowded = thread::scope(|scope| {
             for number in 0..CLIENTS {
                 let (address, is_over) = (&served.address, &is_over);
-                scope.spawn(move || slow_client(address, number % 2 == 0, is_over));
+                let kind = SlowClient::ALL[number % SlowClient::ALL.len()];
+                scope.spawn(move || kind.run(address, is_over));
             }
             let watcher = scope.spawn(|| {
                 let mut largest = 0;
@@ -99,28 +100,50 @@ fn requests(address: &Address, time: Duration) -> Vec<Duration> {
     times
 }
 
-/// Sends or reads one byte per second.
-fn slow_client(address: &Address, sends: bool, is_over: &AtomicBool) {
-    const REQUEST: &[u8] = b"GET /status.json HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\nX-Long: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-    while !is_over.load(Ordering::Relaxed) {
-        let mut stream = address.connect();
-        let mut bytes = REQUEST.iter();
-        if !sends && (stream.write_all(REQUEST).is_err() || stream.write_all(b"\r\n\r\n").is_err())
-        {
-            continue;
-        }
-        while !is_over.load(Ordering::Relaxed) && step(&mut stream, sends, &mut bytes) {
-            thread::sleep(Duration::from_secs(1));
-        }
-    }
+/// What a slow client does with one byte per second.
+#[derive(Clone, Copy)]
+enum SlowClient {
+    Sends,
+    ReadsDocument,
+    ReadsEvents,
 }
 
-/// Sends or reads the next byte. Returns false if the connection has ended.
-fn step(stream: &mut Box<dyn Stream>, sends: bool, bytes: &mut std::slice::Iter<u8>) -> bool {
-    match sends {
-        true => bytes
-            .next()
-            .is_some_and(|byte| stream.write_all(&[*byte]).is_ok()),
-        false => stream.read(&mut [0; 1]).is_ok_and(|count| count > 0),
+impl SlowClient {
+    const ALL: [Self; 3] = [Self::Sends, Self::ReadsDocument, Self::ReadsEvents];
+
+    /// Connects again after the end of each connection, until `is_over` is true.
+    fn run(self, address: &Address, is_over: &AtomicBool) {
+        let path = match self {
+            Self::Sends | Self::ReadsDocument => "/status.json",
+            Self::ReadsEvents => "/events",
+        };
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nX-Long: {}",
+            "a".repeat(80)
+        );
+        while !is_over.load(Ordering::Relaxed) {
+            let mut stream = address.connect();
+            let mut bytes = request.bytes();
+            let is_sent = matches!(self, Self::Sends)
+                || (stream.write_all(request.as_bytes()))
+                    .and_then(|()| stream.write_all(b"\r\n\r\n"))
+                    .is_ok();
+            while is_sent && !is_over.load(Ordering::Relaxed) && self.step(&mut stream, &mut bytes)
+            {
+                thread::sleep(Duration::from_secs(1));
+            }
+        }
+    }
+
+    /// Sends or reads the next byte. Returns false if the connection has ended.
+    fn step(self, stream: &mut Box<dyn Stream>, bytes: &mut impl Iterator<Item = u8>) -> bool {
+        match self {
+            Self::Sends => bytes
+                .next()
+                .is_some_and(|byte| stream.write_all(&[byte]).is_ok()),
+            Self::ReadsDocument | Self::ReadsEvents => {
+                stream.read(&mut [0; 1]).is_ok_and(|count| count > 0)
+            }
+        }
     }
 }

@@ -27,15 +27,16 @@ pub struct ServeArgs {
     )]
     pub listen: Listen,
 
-    /// File with the token that clients must send, at least 16 characters.
+    /// File with the token that clients must send, at least 16 bytes.
     ///
     /// This option is required unless dlock listens on a loopback address or a Unix socket. Programs send the
-    /// token as a bearer token; browsers ask for a password, which is the token. dlock encrypts nothing: use a
-    /// proxy with TLS if others can read the network.
+    /// token as a bearer token; browsers ask for a password, which is the token. dlock does not encrypt: use a
+    /// proxy with TLS if others can read the network traffic.
     #[arg(long, env = "DLOCK_OPT_TOKEN_FILE", value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 
-    /// Additional host name of the page in browsers, for example that of a proxy; this option may be repeated.
+    /// Additional host name with which browsers reach the page, for example the name of a proxy; this option may be
+    /// repeated.
     #[arg(long, value_name = "NAME")]
     pub allow_host: Vec<String>,
 

@@ -287,7 +287,8 @@ fn option<'a>(command: &'a Command, word: &OsStr) -> Option<(&'a Arg, Option<Str
 pub fn quoted(word: &OsStr) -> String {
     let word = word.to_string_lossy();
     let is_plain = |c: char| c.is_alphanumeric() || "_-./=:@%+,".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
+    // zsh replaces `=ls` by the path of ls.
+    match !word.is_empty() && !word.starts_with('=') && word.chars().all(is_plain) {
         true => word.into_owned(),
         false => format!("'{}'", word.replace('\'', r"'\''")),
     }

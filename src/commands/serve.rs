@@ -34,7 +34,7 @@ fn token(text: &str) -> Result<Secret, ExitError> {
     match token.len() < MIN_TOKEN_LENGTH {
         true => Err(ExitError::new(
             Status::CONFIG,
-            format!("the token in --token-file has less than {MIN_TOKEN_LENGTH} characters"),
+            format!("the token in --token-file has fewer than {MIN_TOKEN_LENGTH} bytes"),
         )),
         false => Ok(Secret::new(token.to_owned())),
     }

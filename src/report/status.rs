@@ -7,5 +7,5 @@ mod table;
 mod waiters;
 
 pub use self::details::{details, facts};
-pub use self::json::{Connections, LockJson, json, lock_document};
+pub use self::json::{Connections, LockJson, json, lock_document, write_json};
 pub use self::table::{COLUMNS, cells, paint, table};

@@ -1,7 +1,7 @@
 //! The rules for requests: method, host, origin and token. Pure.
 //!
 //! Browsers send requests on behalf of any page that a user visits, also to addresses that only the user's machine can
-//! reach. Such a page cannot read the response, unless it has its own name resolve to this server (DNS rebinding).
+//! reach. Such a page cannot read the response, unless the name of its site resolves to this server (DNS rebinding).
 //! Therefore the name in the header `Host` must be one under which operators reach this server. The rule for
 //! cross-site requests is that of the package `net/http` of Go 1.25.
 
@@ -36,8 +36,8 @@ enum Addresses {
     Loopback,
     /// One address.
     Only(IpAddr),
-    /// All addresses, because the server listens on all addresses of the machine. A page of another site cannot have an
-    /// address in place of its name.
+    /// All addresses, because the server listens on all addresses of the machine. This is safe, because DNS rebinding
+    /// needs a name.
     Any,
 }
 
@@ -73,7 +73,7 @@ impl Refusal {
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
-            Self::Method => "this server only answers GET and HEAD",
+            Self::Method => "this server answers only GET and HEAD",
             Self::NoHost => "the request must contain one Host header",
             Self::Host => "this server has another name; see --allow-host in dlock-serve(1)",
             Self::CrossSite => "this server does not answer requests of other sites",
@@ -171,7 +171,8 @@ fn without_port(host: &str) -> Option<&str> {
     (rest.is_empty() || has_port).then_some(name)
 }
 
-/// Returns true if a browser sends the request on behalf of another site. Programs send neither header.
+/// Returns true if a browser sends the request on behalf of another site. Other programs send neither `Sec-Fetch-Site`
+/// nor `Origin`.
 fn is_cross_site(headers: &HeaderMap, host: &str, may_be_followed: bool) -> bool {
     let value = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     match value("sec-fetch-site") {

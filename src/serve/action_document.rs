@@ -22,6 +22,8 @@ pub struct Runs {
 
 #[derive(Serialize)]
 struct ActionDocument<'a> {
+    /// Time since the query for the record was sent.
+    age_ms: u64,
     lock: LockJson<'a>,
     runs: Vec<PageRun<'a>>,
     #[serde(flatten)]
@@ -37,7 +39,7 @@ struct PageRun<'a> {
     is_run: bool,
 }
 
-/// Returns the document about `record` in `latest`. The runs may have been read earlier than `latest`.
+/// Returns the document about `record` in `latest`, as of `now`. The runs may have been read earlier than `latest`.
 ///
 /// # Errors
 /// Never fails for these types. The `Result` type comes from the serializer.
@@ -45,12 +47,14 @@ pub fn document(
     record: &LockRecord,
     latest: &TimedSnapshot,
     last_runs: &Runs,
+    now: BootInstant,
 ) -> serde_json::Result<String> {
     let waits = latest.longest_wait(&record.action).unwrap_or_default();
     let Runs { read, entries } = last_runs;
     let passed = millis(latest.received.since(*read));
     let run = |(entry, run)| page_run(entry, run, passed);
     json_line(&ActionDocument {
+        age_ms: millis(now.since(latest.sent)),
         lock: lock_document(record, &latest.snapshot, Connections::Hidden),
         runs: entries.iter().zip(runs(entries)).map(run).collect(),
         advice: advice(record, latest.waiting(&record.action), waits),

@@ -41,7 +41,7 @@ fn sentences(record: &LockRecord, waiting: usize, waits: Duration) -> String {
     let process = format!("process {} on {}", holder.pid, holder.host);
     let left = duration(takeover_in(record));
     let queue = match u32::try_from(waiting).unwrap_or(u32::MAX) {
-        0 => "Nothing waits for it.".to_owned(),
+        0 => "No contender waits.".to_owned(),
         1 => format!("1 contender has waited for {}.", age(waits)),
         number => format!(
             "{} wait, the longest for {}.",
@@ -75,8 +75,9 @@ fn sentences(record: &LockRecord, waiting: usize, waits: Duration) -> String {
             format!("Check the clock of the database server. The command runs: {process}. {queue}")
         }
         Diagnosis::NotRenewing | Diagnosis::Gone => format!(
-            "You need not do anything: if the holder does not return, {next} in {left}. By then, dlock has killed the \
-             command. To find the cause, look at {process}, and at its connection to the database. {queue}"
+            "You need not do anything: if the holder does not return, {next} in {left}. dlock normally kills the command \
+             before then; if both are frozen, the command can continue for a moment after the thaw. To find the cause, \
+             look at {process}, and at its connection to the database. {queue}"
         ),
         Diagnosis::Expired => format!(
             "You need not do anything: {next} {}. The holder was {process}. {queue}",
@@ -149,6 +150,7 @@ mod tests {
             ("it's;rm -rf /", r"dlock status 'it'\''s;rm -rf /'"),
             ("$(reboot)", "dlock status '$(reboot)'"),
             ("--all", "dlock status --action=--all"),
+            ("=ls", "dlock status '=ls'"),
         ] {
             let record = LockRecord::never_held(name.parse().expect("a name"));
             let advice = advice(&record, 0, Duration::ZERO);

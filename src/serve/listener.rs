@@ -2,14 +2,22 @@
 
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, TcpSocket, UnixListener};
 
 use crate::cli::serve::Listen;
+
+/// Size in bytes of the kernel's buffer for the data that a client has not received, which the kernel doubles. By default,
+/// the kernel keeps up to 4 MiB for each slow client, and does not report for minutes that the client reads.
+const SEND_BUFFER: u32 = 64 << 10;
+
+/// Maximum number of connections that wait to be accepted.
+const BACKLOG: u32 = 1024;
 
 /// A connection of a client.
 pub trait Connection: AsyncRead + AsyncWrite + Unpin {}
@@ -30,9 +38,9 @@ impl Listener {
     ///
     /// # Errors
     /// Fails if the address is in use, does not belong to this machine, or may not be used.
-    pub async fn bind(listen: &Listen) -> io::Result<Self> {
+    pub fn bind(listen: &Listen) -> io::Result<Self> {
         match listen {
-            Listen::Tcp(address) => Ok(Self::Tcp(TcpListener::bind(address).await?)),
+            Listen::Tcp(address) => Ok(Self::Tcp(bind_tcp(*address)?)),
             Listen::Unix(path) => {
                 if is_left_behind(path) {
                     fs::remove_file(path)?;
@@ -68,6 +76,19 @@ impl Listener {
             Self::Unix(listener, _) => Box::new(listener.accept().await?.0),
         })
     }
+}
+
+/// Listens on `address`. The connections inherit the size of the buffer.
+fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // The connections of an earlier process do not prevent a restart.
+    socket.set_reuseaddr(true)?;
+    socket.set_send_buffer_size(SEND_BUFFER)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 impl Drop for Listener {

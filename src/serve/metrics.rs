@@ -62,7 +62,8 @@ pub fn text(latest: &TimedSnapshot) -> String {
     let flag = |is: bool| Some(u8::from(is).to_string());
     family(
         "action_held",
-        "1 if a process holds the lock or has not lost it yet, 0 if the lock is free.",
+        "1 if a process holds the lock, or if its lease has expired and no other process has taken it over; 0 if the lock is \
+         free.",
         &|action| flag(action.record.is_leased()),
     );
     family(
@@ -132,7 +133,7 @@ fn up(text: &mut String, is_up: bool) {
     );
 }
 
-/// Returns true if the holder of `record` renews its lease, or should.
+/// Returns true if the holder of `record` renews its lease, or should renew it.
 fn is_renewed(record: &LockRecord) -> bool {
     !matches!(
         Diagnosis::of(record),

@@ -19,7 +19,8 @@ use crate::store::{Expiry, HistoryOutcome, LockRecord};
 use crate::watch::severity::severity;
 use crate::watch::snapshot::TimedSnapshot;
 
-/// Maximum number of actions that the page describes above the list. An operator reads no more at a glance.
+/// Maximum number of actions that the page describes above the list. An operator reads no more at a glance. The page shows
+/// the number of the others.
 const MAX_PROBLEMS: usize = 3;
 
 /// Waiting time from which an action is described above the list. A shorter wait is usual for a migration.
@@ -61,6 +62,9 @@ struct Line<'a> {
     state: String,
     diagnosis: &'static str,
     severity: u8,
+    /// True if the action needs attention.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    attention: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     holder: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,8 +75,8 @@ struct Line<'a> {
     expires: Option<u64>,
     #[serde(skip_serializing_if = "is_zero")]
     waiters: usize,
-    /// Time at which the first waiter arrived, in whole seconds. The server reads the waiting times a moment after its
-    /// time, so the milliseconds would differ in each response.
+    /// Time at which the first waiter arrived, in whole seconds. One statement reads the server's time, and a later one
+    /// reads the waiting times, so the milliseconds would differ in each response.
     #[serde(skip_serializing_if = "Option::is_none")]
     waits_since: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,8 +130,8 @@ impl Overview {
         self.event("all", self.lines.iter().map(|(_, line)| line), &[], &[])
     }
 
-    /// Returns the event with the lines that differ from those of `earlier`, with the names of the new actions, each with
-    /// the name before it in the list, and with the names of the actions that no longer exist.
+    /// Returns the event with the changes since `earlier`: the lines that differ, the names of the new actions, each
+    /// with the preceding name in the list, and the names of the actions that no longer exist.
     #[must_use]
     pub fn changes_event(&self, earlier: &Self) -> String {
         let mut before: HashMap<&Action, &String> = (earlier.lines.iter())
@@ -171,8 +175,8 @@ impl Overview {
     }
 }
 
-/// Returns the event before the event with all lines, which may be shared and may have been created earlier. `age` is the
-/// time since the query for these lines was sent.
+/// Returns the event that precedes the event with all lines. Viewers share the event with all lines, which may have
+/// been created earlier. `age` is the time since the query for these lines was sent.
 #[must_use]
 pub fn age_event(age: Duration) -> String {
     #[derive(Serialize)]
@@ -195,7 +199,7 @@ pub fn failure_event(reason: &str) -> String {
 
 /// Formats `document` as JSON without a newline.
 fn json(document: &impl Serialize) -> String {
-    // These types have no maps with keys that are not strings, which is the only cause of a failure.
+    // Only a map with keys that are not strings can cause a failure, and these types contain no such map.
     let mut text = json_line(document).unwrap_or_default();
     text.truncate(text.trim_end().len());
     text
@@ -211,6 +215,7 @@ fn line<'a>(record: &'a LockRecord, latest: &TimedSnapshot) -> Line<'a> {
         state: record.state().to_string(),
         diagnosis: Diagnosis::of(record).as_str(),
         severity: severity(record),
+        attention: needs_attention(record, latest),
         holder: text(&record.holder.label),
         host: text(&record.holder.host),
         since: is_held.then(|| before(record.held_for)),
@@ -230,14 +235,20 @@ fn line<'a>(record: &'a LockRecord, latest: &TimedSnapshot) -> Line<'a> {
     }
 }
 
-/// Returns the actions that need attention: those with a problem, and then those with the longest waits.
+/// Returns true if the action of `record` has a problem, or if a contender has waited for a long time.
+fn needs_attention(record: &LockRecord, latest: &TimedSnapshot) -> bool {
+    let waits = latest.longest_wait(&record.action).unwrap_or_default();
+    severity(record) == 0 || waits >= LONG_WAIT
+}
+
+/// Returns the most urgent actions that need attention: those with a problem, and then those with the longest waits.
 fn problems(latest: &TimedSnapshot) -> Vec<Problem<'_>> {
     let locks = latest.snapshot.locks.iter();
     let mut found: Vec<(u8, Duration, &LockRecord)> = locks
-        .filter_map(|record| {
+        .filter(|record| needs_attention(record, latest))
+        .map(|record| {
             let waits = latest.longest_wait(&record.action).unwrap_or_default();
-            let severity = severity(record);
-            (severity == 0 || waits >= LONG_WAIT).then_some((severity, waits, record))
+            (severity(record), waits, record)
         })
         .collect();
     found.sort_by_key(|(severity, waits, record)| {

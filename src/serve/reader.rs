@@ -25,7 +25,7 @@ use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::store::mysql::{Database, Selection};
 use crate::store::target::Targets;
-use crate::store::{Failure, FailureKind, HistoryFilter};
+use crate::store::{Failure, FailureKind, HistoryFilter, LockRecord};
 use crate::sys::socket::Interrupter;
 use crate::sys::{clock, heap};
 use crate::watch::app::poller::{CONNECT_TIMEOUT, IO_TIMEOUT, RESPONSE_TIMEOUT};
@@ -33,14 +33,14 @@ use crate::watch::selection::ActionSelection;
 use crate::watch::snapshot::TimedSnapshot;
 
 /// Time without a query after which the connection is closed. It is longer than the usual interval of a monitoring
-/// system, so that each scrape does not need a login.
+/// system, so that a scrape normally needs no login.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Time without a query after which the server ends the session, if this process does not close the connection.
 const SESSION_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// Maximum time from a query that failed to the next one. It is shorter than a long interval, so that the page recovers
-/// soon after the database.
+/// Maximum time from a query that failed to the next one. It also applies if the interval is longer, so that the page
+/// recovers soon after the database.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Maximum time that a request waits for current records. It is shorter than the usual timeout of a monitoring system,
@@ -80,8 +80,11 @@ pub struct View {
 pub struct Data {
     /// Number of the response. It grows with each response.
     pub number: u64,
-    /// The records.
-    pub latest: TimedSnapshot,
+    /// The records. None while newer ones are read, because no request needs these any more, and two copies would need too
+    /// much memory.
+    latest: RefCell<Option<Rc<TimedSnapshot>>>,
+    /// Time at which the query for the records was sent.
+    pub sent: BootInstant,
     /// The lines of the page. Empty until the first viewer needs them.
     overview: OnceCell<Overview>,
     /// The event with all lines of the page.
@@ -105,13 +108,16 @@ pub struct Reader {
     interval: Duration,
     views: watch::Sender<Rc<View>>,
     demand: Demand,
-    /// Only one task uses the connection at a time. The flag is true if the server has responded to the latest query.
+    /// Only one task uses the connection at a time. The flag is true if the latest query succeeded and the connection
+    /// is open.
     is_connected: tokio::sync::Mutex<bool>,
     /// Number of viewers.
     pub viewers: Rc<Cell<usize>>,
     /// Number of responses.
     responses: Cell<u64>,
     runs: RefCell<HashMap<Action, CachedRuns>>,
+    /// Only one task reads runs at a time, so that viewers of the same action share one query.
+    reading_runs: tokio::sync::Mutex<()>,
     renderings: Rc<Renderings>,
     /// Receives each message for the operator of this process.
     log: tokio::sync::mpsc::UnboundedSender<LogLine>,
@@ -140,6 +146,27 @@ struct CachedRuns {
     runs: Rc<Runs>,
 }
 
+impl View {
+    /// Returns the latest records and their documents. None if they are not up to date.
+    #[must_use]
+    pub fn current(&self) -> Option<(&Data, Rc<TimedSnapshot>)> {
+        let data = self.data.as_deref().filter(|_| self.failure.is_none())?;
+        Some((data, data.latest()?))
+    }
+}
+
+impl Data {
+    /// Returns the records. None while newer ones are read.
+    pub fn latest(&self) -> Option<Rc<TimedSnapshot>> {
+        self.latest.borrow().clone()
+    }
+
+    /// Forgets the records, and keeps the lines of the page, with which the next ones are compared.
+    fn forget_records(&self) {
+        self.latest.take();
+    }
+}
+
 impl CachedRuns {
     /// Returns true if the runs are still those of a record with this `version`.
     fn is_current(&self, version: RunsVersion, now: BootInstant) -> bool {
@@ -147,8 +174,8 @@ impl CachedRuns {
     }
 }
 
-/// Token of the latest recorded run, and token of the record. None if the tables do not contain the action.
-type RunsVersion = Option<(Option<Token>, Token)>;
+/// Token of the latest recorded run, and token of the record.
+type RunsVersion = (Option<Token>, Token);
 
 /// The viewers and the requests that need current records.
 #[derive(Debug, Default)]
@@ -157,7 +184,7 @@ struct Demand {
     changed: Notify,
 }
 
-/// Part of the demand, which ends when this value is dropped.
+/// One viewer or one request in the demand. It counts until this value is dropped.
 #[derive(Debug)]
 pub struct Demanding(Rc<Reader>);
 
@@ -193,6 +220,7 @@ impl Reader {
             viewers: Rc::default(),
             responses: Cell::default(),
             runs: RefCell::default(),
+            reading_runs: tokio::sync::Mutex::default(),
             renderings,
             log,
         }))
@@ -235,6 +263,8 @@ impl Reader {
         if present.sent.is_some_and(is_fresh) {
             return present;
         }
+        // The old records must not stay in memory during the query.
+        drop(present);
         let _demanding = self.demand();
         match timeout(FRESH_TIMEOUT, views.changed()).await {
             Ok(_) => Rc::clone(&views.borrow()),
@@ -285,7 +315,7 @@ impl Reader {
                 database.hang_up();
                 Ok(())
             };
-            // Nobody waits for the result, and a failure has ended the connection.
+            // Nobody waits for the result. If the query fails, its connection has ended.
             let _ = self.thread.query(RESPONSE_TIMEOUT, close).await;
         }
     }
@@ -301,8 +331,11 @@ impl Reader {
         }
     }
 
-    /// Reads all records and publishes them, or publishes the failure and returns it.
+    /// Reads all records and publishes the outcome. Returns the failure, if the query fails.
     async fn refresh(&self) -> Result<(), Failure> {
+        if let Some(last) = &self.views.borrow().data {
+            last.forget_records();
+        }
         let sent = clock::now();
         let mut outcome = self.query(snapshot).await;
         // The server may have closed the connection since the latest query, for example during a restart.
@@ -312,6 +345,16 @@ impl Reader {
         {
             outcome = self.query(snapshot).await;
         }
+        self.publish(sent, outcome)
+    }
+
+    /// Publishes the records, or the failure of the query for them, and returns the failure. The query was sent at
+    /// `sent`.
+    pub(super) fn publish(
+        &self,
+        sent: BootInstant,
+        outcome: Result<TimedSnapshot, Failure>,
+    ) -> Result<(), Failure> {
         let last = Rc::clone(&self.views.borrow());
         let (view, outcome) = match outcome {
             Ok(latest) => {
@@ -346,7 +389,8 @@ impl Reader {
         self.responses.set(number);
         let mut data = Data {
             number,
-            latest,
+            sent: latest.sent,
+            latest: RefCell::new(Some(Rc::new(latest))),
             overview: OnceCell::new(),
             all: Cached::default(),
             changes: None,
@@ -357,33 +401,39 @@ impl Reader {
             && let Some(last) = last
             && let Some(earlier) = last.overview.get()
         {
-            let changes = self.overview(&data).changes_event(earlier);
-            data.changes = Some((last.number, self.renderings.create(&changes)));
+            let changes = self
+                .overview(&data)
+                .map(|lines| lines.changes_event(earlier));
+            let changes = changes.map(|changes| self.renderings.create(&changes));
+            data.changes = changes.map(|changes| (last.number, changes));
         }
         data
     }
 
-    /// Returns the lines of the page.
-    pub fn overview<'a>(&self, data: &'a Data) -> &'a Overview {
-        let create = || Overview::new(&data.latest, self.interval);
-        data.overview.get_or_init(create)
+    /// Returns the lines of the page. None if no viewer has needed them before the records were forgotten.
+    pub fn overview<'a>(&self, data: &'a Data) -> Option<&'a Overview> {
+        if data.overview.get().is_none() {
+            let lines = Overview::new(&*data.latest()?, self.interval);
+            let _ = data.overview.set(lines);
+        }
+        data.overview.get()
     }
 
-    /// Returns the most recent runs of `action`, newest first. Sends a query only if the record of the action has
-    /// changed since the latest query for its runs, or if that query was sent a minute ago.
+    /// Returns the most recent runs of the action of `record`, newest first. Sends a query only if the record has changed
+    /// since the latest query for its runs, or if that query was sent a minute ago.
     ///
     /// # Errors
     /// Returns the failure of the query.
-    pub async fn runs(&self, data: &Data, action: &Action) -> Result<Rc<Runs>, Failure> {
-        let record = data.latest.record(action);
-        let version = record.map(|record| {
-            let last = record.last.map(|last| last.token);
-            (last, record.version.token)
-        });
-        if let Some(cached) = self.runs.borrow().get(action)
-            && cached.is_current(version, clock::now())
-        {
-            return Ok(Rc::clone(&cached.runs));
+    pub async fn runs(&self, record: &LockRecord) -> Result<Rc<Runs>, Failure> {
+        let action = &record.action;
+        let version = (record.last.map(|last| last.token), record.version.token);
+        if let Some(runs) = self.cached_runs(action, version) {
+            return Ok(runs);
+        }
+        let _reading = self.reading_runs.lock().await;
+        // Another task may have read them during the wait.
+        if let Some(runs) = self.cached_runs(action, version) {
+            return Ok(runs);
         }
         let name = action.clone();
         let read = move |database: &mut Database| {
@@ -394,21 +444,30 @@ impl Reader {
             })
         };
         let runs = Rc::new(self.query(read).await?);
-        let mut cache = self.runs.borrow_mut();
-        if cache.len() >= MAX_CACHED_RUNS {
-            cache.clear();
-        }
         let cached = CachedRuns {
             version,
             runs: Rc::clone(&runs),
         };
+        let mut cache = self.runs.borrow_mut();
         cache.insert(action.clone(), cached);
+        if cache.len() > MAX_CACHED_RUNS {
+            let oldest = cache.iter().min_by_key(|(_, cached)| cached.runs.read);
+            let oldest = oldest.map(|(action, _)| action.clone());
+            oldest.and_then(|oldest| cache.remove(&oldest));
+        }
         Ok(runs)
+    }
+
+    /// Returns the cached runs of `action`. None if they are not those of a record with this `version`.
+    fn cached_runs(&self, action: &Action, version: RunsVersion) -> Option<Rc<Runs>> {
+        let cache = self.runs.borrow();
+        let cached = cache.get(action)?;
+        (cached.is_current(version, clock::now())).then(|| Rc::clone(&cached.runs))
     }
 
     /// Closes the connection at the end of this process, unless a query takes too long.
     pub async fn close(&self) {
-        // If the time is over, the connection ends with the process.
+        // After this time, the connection ends with the process.
         let _ = timeout(CLOSE_TIMEOUT, self.rest()).await;
     }
 
@@ -510,18 +569,39 @@ pub(super) const fn reason(failure: Option<FailureKind>) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::rc::Rc;
     use std::time::Duration;
 
-    use super::{CachedRuns, RUNS_MAX_AGE, Runs};
+    use super::{CachedRuns, RUNS_MAX_AGE, Reader, Renderings, Runs};
     use crate::lease::Token;
     use crate::lease::instant::BootInstant;
+    use crate::store::target::{Address, SslMode, Target, Tls};
+
+    /// Returns a reader that sends no query.
+    pub(in crate::serve) fn reader(renderings: &Rc<Renderings>) -> Rc<Reader> {
+        let target = Target {
+            address: Address::Socket("/nonexistent".into()),
+            user: String::new(),
+            password: None,
+            database: String::new(),
+            tls: Tls {
+                mode: SslMode::Disabled,
+                chosen: false,
+                ca: None,
+                identity: None,
+            },
+        };
+        let (log, _) = tokio::sync::mpsc::unbounded_channel();
+        let interval = Duration::from_secs(2);
+        let reader = Reader::start(target.into(), interval, Rc::clone(renderings), log);
+        reader.expect("a thread can be started")
+    }
 
     #[test]
     fn runs_are_read_again_after_a_change_of_the_record_and_after_a_minute() {
         let read = BootInstant::new(Duration::from_secs(100));
-        let version = Some((None, Token(1)));
+        let version = (None, Token(1));
         let cached = CachedRuns {
             version,
             runs: Rc::new(Runs {
@@ -530,7 +610,7 @@ mod tests {
             }),
         };
         assert!(cached.is_current(version, read));
-        assert!(!cached.is_current(Some((Some(Token(1)), Token(1))), read));
+        assert!(!cached.is_current((Some(Token(1)), Token(1)), read));
         assert!(!cached.is_current(version, read + RUNS_MAX_AGE));
     }
 }

@@ -1,20 +1,20 @@
 //! Documents that several responses share, and the limit of the memory that they use.
 //!
 //! A slow client can take minutes to read a document, while the next documents are rendered. If the documents together
-//! exceed 16 MiB, the oldest ones are dropped, and their responses end early.
+//! exceed 10 MiB, the oldest ones are dropped, and their responses end early.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::io::{self, Write};
 use std::rc::{Rc, Weak};
 
 use hyper::body::Bytes;
 
-/// Maximum size in bytes of all documents in memory. With 10 000 actions, the documents of one interval have about
-/// 12 MB.
-const MAX_BYTES: usize = 16 << 20;
+/// Maximum size in bytes of all documents in memory. With 10 000 actions, `/status.json` and the event with all lines have
+/// about 9 MB. A document that no response contains any more needs no memory.
+const MAX_BYTES: usize = 10 << 20;
 
-/// Size of a chunk in bytes. Each chunk is freed on its own, so a slow response keeps only the chunks that it is
-/// writing.
+/// Size of a chunk in bytes. If a document is dropped, only the chunks that a slow response is writing stay in memory.
 const CHUNK: usize = 64 << 10;
 
 /// A document in chunks.
@@ -38,14 +38,6 @@ impl std::fmt::Display for Dropped {
 impl std::error::Error for Dropped {}
 
 impl Rendering {
-    fn new(text: &str) -> Self {
-        let chunks = text.as_bytes().chunks(CHUNK);
-        Self {
-            length: text.len(),
-            chunks: RefCell::new(Some(chunks.map(Bytes::copy_from_slice).collect())),
-        }
-    }
-
     /// Returns the length of the document in bytes.
     #[must_use]
     pub const fn length(&self) -> usize {
@@ -76,13 +68,33 @@ pub struct Renderings {
 }
 
 impl Renderings {
-    /// Creates a document. Drops the oldest documents if all documents are too large.
+    /// Creates a document.
     pub fn create(&self, text: &str) -> Rc<Rendering> {
-        let rendering = Rc::new(Rendering::new(text));
+        let mut writer = ChunkWriter::new(self);
+        // This writer never fails.
+        let _ = writer.write_all(text.as_bytes());
+        writer.finish()
+    }
+
+    /// Creates a document with what `write` writes.
+    ///
+    /// # Errors
+    /// Returns the failure of `write`.
+    pub fn write<E>(
+        &self,
+        write: impl FnOnce(&mut dyn Write) -> Result<(), E>,
+    ) -> Result<Rc<Rendering>, E> {
+        let mut writer = ChunkWriter::new(self);
+        write(&mut writer)?;
+        Ok(writer.finish())
+    }
+
+    /// Drops the oldest documents if all documents together, and a new one of `length` bytes, are too large.
+    fn make_room(&self, length: usize) {
         let mut present = self.present.borrow_mut();
         present.retain(|old| old.upgrade().is_some_and(|old| !old.is_dropped()));
         let sizes = present.iter().filter_map(Weak::upgrade);
-        let mut size: usize = sizes.map(|old| old.length).sum::<usize>() + rendering.length;
+        let mut size: usize = sizes.map(|old| old.length).sum::<usize>() + length;
         while size > MAX_BYTES
             && let Some(oldest) = present.pop_front()
         {
@@ -91,22 +103,77 @@ impl Renderings {
                 size -= oldest.length;
             }
         }
+    }
+}
+
+/// Splits a new document into chunks. Makes room for each of them, so that a large document is never in memory twice.
+struct ChunkWriter<'a> {
+    renderings: &'a Renderings,
+    chunks: Vec<Bytes>,
+    last: Vec<u8>,
+}
+
+impl<'a> ChunkWriter<'a> {
+    const fn new(renderings: &'a Renderings) -> Self {
+        Self {
+            renderings,
+            chunks: Vec::new(),
+            last: Vec::new(),
+        }
+    }
+
+    fn end_chunk(&mut self) {
+        let length = self.chunks.len() * CHUNK + self.last.len();
+        self.renderings.make_room(length);
+        self.chunks.push(Bytes::copy_from_slice(&self.last));
+        self.last.clear();
+    }
+
+    fn finish(mut self) -> Rc<Rendering> {
+        let length = self.chunks.len() * CHUNK + self.last.len();
+        if !self.last.is_empty() {
+            self.end_chunk();
+        }
+        let rendering = Rc::new(Rendering {
+            length,
+            chunks: RefCell::new(Some(self.chunks)),
+        });
+        let mut present = self.renderings.present.borrow_mut();
         present.push_back(Rc::downgrade(&rendering));
         rendering
     }
 }
 
-/// A document that is created at its first use.
+impl Write for ChunkWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.last.len() == CHUNK {
+            self.end_chunk();
+        }
+        let count = bytes.len().min(CHUNK - self.last.len());
+        self.last.extend_from_slice(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A document that is created at its first use. It is freed when no response contains it any more.
 #[derive(Debug, Default)]
-pub struct Cached(RefCell<Option<Rc<Rendering>>>);
+pub struct Cached(RefCell<Weak<Rendering>>);
 
 impl Cached {
-    /// Returns the document. Calls `create` if there is none yet, or if it was dropped.
+    /// Returns the document. Calls `create` if there is none yet, or if it was dropped or freed.
     pub fn get(&self, create: impl FnOnce() -> Rc<Rendering>) -> Rc<Rendering> {
         let mut cached = self.0.borrow_mut();
-        match &*cached {
-            Some(rendering) if !rendering.is_dropped() => Rc::clone(rendering),
-            _ => Rc::clone(cached.insert(create())),
+        match cached.upgrade() {
+            Some(rendering) if !rendering.is_dropped() => rendering,
+            _ => {
+                let rendering = create();
+                *cached = Rc::downgrade(&rendering);
+                rendering
+            }
         }
     }
 }

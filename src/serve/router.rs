@@ -15,15 +15,18 @@ use hyper::{Request, Response, StatusCode};
 
 use super::access::{Access, Refusal};
 use super::assets::ASSETS;
-use super::reader::{Data, Reader, reason};
+use super::reader::{Reader, reason};
 use super::rendering::{Dropped, Rendering, Renderings};
 use super::viewers::{Events, Viewer};
 use super::{action_document, metrics};
 use crate::lease::action::Action;
-use crate::report::status::{Connections, json};
+use crate::report::status::{Connections, write_json};
+use crate::sys::clock;
+use crate::watch::snapshot::TimedSnapshot;
 
-/// Maximum number of viewers. Each one uses a connection all the time.
-const MAX_VIEWERS: usize = 200;
+/// Maximum number of viewers. Each one uses a connection all the time. The limit leaves room for as many viewers beside
+/// 200 slow ones, which the kernel's buffers can hide for hours, and for the other connections of these viewers.
+const MAX_VIEWERS: usize = 400;
 
 /// The policy of the page: everything comes from this server, nothing may embed the page, and no text becomes HTML.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -84,7 +87,8 @@ impl Router {
         request: Request<Incoming>,
     ) -> Result<Response<ResponseBody>, Infallible> {
         let path = request.uri().path();
-        // Probes use the address of a pod as the name of the host, and have no token. The response has no content.
+        // Probes use the address of a pod as the name of the host, and have no token. The response contains nothing
+        // about locks.
         if path == "/healthz" {
             return Ok(match Access::check_method(&request) {
                 Ok(()) => text(StatusCode::OK, "ok\n"),
@@ -106,18 +110,18 @@ impl Router {
             "/events" => self.events(),
             "/status.json" => {
                 let view = self.reader.fresh().await;
-                match (&view.data, view.failure) {
-                    (Some(data), None) => {
-                        let document = data.status.get(|| self.status(data));
+                match view.current() {
+                    Some((data, latest)) => {
+                        let document = data.status.get(|| self.status(&latest));
                         response(StatusCode::OK, JSON, ResponseBody::Document(document, 0))
                     }
-                    (_, failure) => unavailable(reason(failure)),
+                    None => unavailable(reason(view.failure)),
                 }
             }
             "/metrics" => {
                 let view = self.reader.fresh().await;
-                if let (Some(data), None) = (&view.data, view.failure) {
-                    let create = || self.renderings.create(&metrics::text(&data.latest));
+                if let Some((data, latest)) = view.current() {
+                    let create = || self.renderings.create(&metrics::text(&latest));
                     let document = data.metrics.get(create);
                     response(StatusCode::OK, METRICS, ResponseBody::Document(document, 0))
                 } else {
@@ -157,16 +161,16 @@ impl Router {
             );
         };
         let view = self.reader.fresh().await;
-        let (Some(data), None) = (&view.data, view.failure) else {
+        let Some((_, latest)) = view.current() else {
             return unavailable(reason(view.failure));
         };
-        let Some(record) = data.latest.record(&action) else {
+        let Some(record) = latest.record(&action) else {
             return text(StatusCode::NOT_FOUND, "there is no such action\n");
         };
-        match self.reader.runs(data, &action).await {
+        match self.reader.runs(record).await {
             Ok(runs) => {
                 // Never fails for a record and its runs.
-                let text = action_document::document(record, &data.latest, &runs);
+                let text = action_document::document(record, &latest, &runs, clock::now());
                 let body = ResponseBody::Text(Some(Bytes::from(text.unwrap_or_default())));
                 response(StatusCode::OK, JSON, body)
             }
@@ -175,14 +179,17 @@ impl Router {
     }
 
     /// Returns the document `/status.json`.
-    fn status(&self, data: &Data) -> Rc<Rendering> {
+    fn status(&self, latest: &TimedSnapshot) -> Rc<Rendering> {
+        let document = self.renderings.write(|writer| {
+            write_json(
+                &latest.snapshot,
+                latest.at_wall,
+                Connections::Hidden,
+                writer,
+            )
+        });
         // Never fails for a snapshot.
-        let text = json(
-            &data.latest.snapshot,
-            data.latest.at_wall,
-            Connections::Hidden,
-        );
-        self.renderings.create(&text.unwrap_or_default())
+        document.unwrap_or_else(|_| self.renderings.create(""))
     }
 }
 

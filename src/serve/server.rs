@@ -97,10 +97,10 @@ async fn serve(
     let renderings = Rc::<Renderings>::default();
     let reader = Reader::start(targets, settings.interval, Rc::clone(&renderings), log)
         .context("cannot start a thread")?;
-    let listener = Listener::bind(&settings.listen).await;
+    let listener = Listener::bind(&settings.listen);
     let listener = listener.map_err(|error| cannot_listen(&settings.listen, &error))?;
-    // An error in the settings is reported at the start. A server that does not respond is not an error, because it may
-    // start later.
+    // An error in the settings is reported at the start. A database server that does not respond is not an error,
+    // because it may start later.
     tokio::select! {
         outcome = reader.check() => outcome
             .map_err(|failure| ExitError::new(failure.kind.status(), failure))?,

@@ -15,7 +15,7 @@ use crate::watch::snapshot::TimedSnapshot;
 
 const INTERVAL: Duration = Duration::from_secs(2);
 
-fn latest(locks: &[LockRecord], waiters: &[Waiter]) -> TimedSnapshot {
+pub(super) fn latest(locks: &[LockRecord], waiters: &[Waiter]) -> TimedSnapshot {
     let at = BootInstant::new(Duration::ZERO);
     TimedSnapshot::new(
         snapshot(locks, waiters),
@@ -72,7 +72,7 @@ fn event_contains_only_the_lines_that_have_changed() {
     );
 }
 
-/// The server reads the waiting times in a later statement than its time.
+/// One statement reads the server's time, and a later one reads the waiting times.
 #[test]
 fn line_does_not_change_with_the_delay_between_two_statements() {
     let overview = |delay: u64| {
@@ -94,8 +94,8 @@ fn document_of_every_state_has_advice_and_commands() {
         entries: Vec::new(),
     };
     let advice = |record: &LockRecord| {
-        let text =
-            action_document::document(record, &latest, &runs).expect("the document serializes");
+        let text = action_document::document(record, &latest, &runs, latest.received)
+            .expect("the document serializes");
         let value: serde_json::Value = serde_json::from_str(&text).expect("the document is JSON");
         let commands = value["commands"].as_array().expect("a list").iter();
         let lines: Vec<_> = commands

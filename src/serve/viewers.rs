@@ -1,7 +1,8 @@
 //! The events for one viewer of the page.
 //!
-//! A task writes the events into a channel for one event. If the browser reads slowly, the task waits, and then sends
-//! only the latest state, so a slow viewer needs no memory.
+//! A task writes the events into a channel for one event. If the browser reads slowly, the task first waits for a place
+//! in the channel, and then sends only the latest state. It refers to no records while it waits, so that a slow viewer
+//! keeps no old records in memory.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -9,13 +10,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::body::Bytes;
-use tokio::sync::mpsc::{self, error::SendError};
+use tokio::sync::mpsc;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use super::overview::{age_event, failure_event};
 use super::reader::{Reader, View, reason};
 use super::rendering::{Dropped, Rendering, Renderings};
+use crate::lease::instant::BootInstant;
 use crate::sys::clock;
 
 /// Maximum time without an event. Then a comment is sent, so that a connection that is lost is noticed on both sides.
@@ -39,10 +41,18 @@ impl Drop for Viewer {
     }
 }
 
+/// An event for one viewer.
+#[derive(Debug)]
+struct Event {
+    text: Rc<Rendering>,
+    /// Time at which the records of the event were requested. None if the event needs no age.
+    sent: Option<BootInstant>,
+}
+
 /// The body of a response with events.
 #[derive(Debug)]
 pub(super) struct Events {
-    events: mpsc::Receiver<Rc<Rendering>>,
+    events: mpsc::Receiver<Event>,
     /// The event that is being sent, and the index of its next chunk.
     present: Option<(Rc<Rendering>, usize)>,
 }
@@ -80,7 +90,13 @@ impl Events {
                 }
             }
             match self.events.poll_recv(context) {
-                Poll::Ready(Some(event)) => self.present = Some((event, 0)),
+                Poll::Ready(Some(Event { text, sent })) => {
+                    self.present = Some((text, 0));
+                    if let Some(sent) = sent {
+                        let age = age_event(clock::now().since(sent));
+                        return Poll::Ready(Some(Ok(Bytes::from(age))));
+                    }
+                }
                 Poll::Ready(None) => return Poll::Ready(None),
                 Poll::Pending => return Poll::Pending,
             }
@@ -92,63 +108,135 @@ impl Events {
 async fn send_events(
     reader: Rc<Reader>,
     renderings: Rc<Renderings>,
-    sender: mpsc::Sender<Rc<Rendering>>,
+    sender: mpsc::Sender<Event>,
     _viewer: Viewer,
 ) {
     let _demanding = reader.demand();
     let mut views = reader.views();
     let mut sent = None;
-    let mut view = reader.fresh().await;
-    // No later view has arrived since.
+    let view = reader.fresh().await;
+    // `view` is the latest view.
     views.mark_unchanged();
+    // The channel is empty. The send fails if the viewer is gone, and then the loop ends.
+    if let Some(event) = event(&reader, &renderings, &view, &mut sent) {
+        let _ = sender.try_send(event);
+    }
+    drop(view);
     loop {
-        if send(&sender, &reader, &renderings, &view, &mut sent)
-            .await
-            .is_err()
-        {
-            return;
-        }
-        view = loop {
-            let next = tokio::select! {
-                () = sender.closed() => return,
-                next = timeout(KEEP_ALIVE, views.changed()) => next,
-            };
-            match next {
-                Ok(Ok(())) => break Rc::clone(&views.borrow_and_update()),
-                Ok(Err(_)) => return,
-                Err(_) if sender.send(renderings.create(":\n\n")).await.is_err() => return,
-                Err(_) => {}
-            }
+        let next = tokio::select! {
+            () = sender.closed() => return,
+            next = timeout(KEEP_ALIVE, views.changed()) => next,
         };
+        // First wait for a place in the channel, because the view may change during this wait.
+        let Ok(place) = sender.reserve().await else {
+            return;
+        };
+        let event = match next {
+            Ok(Ok(())) => {
+                let view = Rc::clone(&views.borrow_and_update());
+                event(&reader, &renderings, &view, &mut sent)
+            }
+            Ok(Err(_)) => return,
+            Err(_) => Some(Event {
+                text: renderings.create(":\n\n"),
+                sent: None,
+            }),
+        };
+        if let Some(event) = event {
+            place.send(event);
+        }
     }
 }
 
-/// Sends the event for `view`. `sent` is the number of the response that the viewer has.
-///
-/// # Errors
-/// Fails if the viewer is gone.
-async fn send(
-    sender: &mpsc::Sender<Rc<Rendering>>,
+/// Returns the event for `view`. `sent` is the number of the response that the viewer has. None if newer records are read,
+/// for which an event follows.
+fn event(
     reader: &Reader,
     renderings: &Renderings,
     view: &View,
     sent: &mut Option<u64>,
-) -> Result<(), SendError<Rc<Rendering>>> {
+) -> Option<Event> {
     let (Some(data), None) = (&view.data, view.failure) else {
-        let event = failure_event(reason(view.failure));
-        return sender.send(renderings.create(&event)).await;
+        return Some(Event {
+            text: renderings.create(&failure_event(reason(view.failure))),
+            sent: None,
+        });
     };
-    let earlier = sent.replace(data.number);
     let event = match &data.changes {
-        Some((number, changes)) if earlier == Some(*number) => Rc::clone(changes),
+        Some((number, changes)) if *sent == Some(*number) => Event {
+            text: Rc::clone(changes),
+            sent: None,
+        },
         _ => {
-            // The age is correct when the viewer has read all earlier events.
-            if let Ok(permit) = sender.reserve().await {
-                let age = clock::now().since(data.latest.sent);
-                permit.send(renderings.create(&age_event(age)));
+            let lines = reader.overview(data)?;
+            Event {
+                text: (data.all).get(|| renderings.create(&lines.all_event())),
+                sent: Some(data.sent),
             }
-            (data.all).get(|| renderings.create(&reader.overview(data).all_event()))
         }
     };
-    sender.send(event).await
+    *sent = Some(data.number);
+    Some(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+    use std::time::Duration;
+
+    use hyper::body::Bytes;
+    use tokio::runtime;
+    use tokio::task::{LocalSet, yield_now};
+
+    use super::{Events, Viewer};
+    use crate::serve::reader::tests::reader;
+    use crate::serve::rendering::Renderings;
+    use crate::serve::tests::latest;
+    use crate::sys::clock;
+
+    #[test]
+    fn slow_viewer_keeps_no_records_and_gets_the_latest_ones() {
+        let mut builder = runtime::Builder::new_current_thread();
+        let runtime = builder.enable_time().build().expect("a runtime");
+        LocalSet::new().block_on(&runtime, async {
+            let renderings = Rc::<Renderings>::default();
+            let reader = reader(&renderings);
+            let publish = || {
+                let published = reader.publish(clock::now(), Ok(latest(&[], &[])));
+                published.expect("a success is published");
+                let view = reader.views().borrow().clone();
+                Rc::downgrade(view.data.as_ref().expect("the view has records"))
+            };
+            let mut earlier = vec![publish()];
+            let viewer = Viewer::new(&reader.viewers);
+            let mut events = Events::start(&reader, &renderings, viewer);
+            // The viewer reads nothing yet.
+            for _ in 0..5 {
+                for _ in 0..5 {
+                    yield_now().await;
+                }
+                earlier.push(publish());
+            }
+            let latest = earlier.pop();
+            assert!(latest.is_some_and(|data| data.upgrade().is_some()));
+            let kept = earlier.iter().filter(|data| data.upgrade().is_some());
+            assert_eq!(kept.count(), 0, "earlier records are in memory");
+            // The event in the channel, and the latest one.
+            for _ in 0..2 {
+                for kind in ["age", "all"] {
+                    let chunk = std::future::poll_fn(|context| events.poll_chunk(context)).await;
+                    let chunk: Option<Bytes> = chunk.transpose().expect("the event is in memory");
+                    let text = chunk.expect("an event");
+                    let start = format!("event: {kind}\n");
+                    assert!(text.starts_with(start.as_bytes()), "{text:?}");
+                }
+            }
+            tokio::time::timeout(
+                Duration::ZERO,
+                std::future::poll_fn(|context| events.poll_chunk(context)),
+            )
+            .await
+            .expect_err("there is no later event");
+        });
+    }
 }

@@ -22,6 +22,7 @@ pub mod schema;
 mod session_rows;
 mod sessions;
 mod setup;
+mod snapshot_rows;
 mod statements;
 
 pub use self::database::Database;

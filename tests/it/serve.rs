@@ -71,6 +71,19 @@ impl Page {
         serde_json::from_str(&response.body).expect("the body is JSON")
     }
 
+    /// Returns the number of open sockets of the server.
+    pub(crate) fn sockets(&self) -> usize {
+        let folder = std::fs::read_dir(format!("/proc/{}/fd", self.running.pid()));
+        let is_socket = |entry: &std::io::Result<std::fs::DirEntry>| {
+            let link = entry
+                .as_ref()
+                .ok()
+                .and_then(|entry| std::fs::read_link(entry.path()).ok());
+            link.is_some_and(|link| link.to_string_lossy().starts_with("socket:"))
+        };
+        folder.expect("dlock runs").filter(is_socket).count()
+    }
+
     /// Waits until the response for `path` has this status.
     #[track_caller]
     pub(crate) fn becomes(&self, path: &str, status: u16) {

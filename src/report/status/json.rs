@@ -3,13 +3,14 @@
 //! The format is documented in dlock-status(1) and is stable: fields may be added, but are never
 //! renamed or removed. Times are from the server's clock. Durations are in whole milliseconds.
 
+use std::io::Write;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::sessions::{SessionJson, sessions};
 use super::waiters::Queues;
-use crate::report::format::{json_line, millis};
+use crate::report::format::{millis, write_json_line};
 use crate::report::messages;
 use crate::store::diagnosis::{Diagnosis, takeover_in};
 use crate::store::session_states::SessionStates;
@@ -92,7 +93,24 @@ struct StatusDocument<'a> {
     server: &'a str,
     skipped_hosts: Vec<SkippedHostJson<'a>>,
     sessions_error: Option<String>,
-    locks: Vec<LockJson<'a>>,
+    locks: Locks<'a>,
+}
+
+/// The locks of a snapshot. Each part of the document is created when it is written, because all of them together need
+/// several megabytes with 10 000 actions.
+struct Locks<'a> {
+    snapshot: &'a Snapshot,
+    queues: Queues<'a>,
+    connections: Connections,
+}
+
+impl Serialize for Locks<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let locks = self.snapshot.locks.iter();
+        serializer.collect_seq(
+            locks.map(|record| lock(record, self.snapshot, &self.queues, self.connections)),
+        )
+    }
 }
 
 /// Returns the JSON document on one line. `local_time` is the time on this machine's clock, since 1970.
@@ -104,7 +122,21 @@ pub fn json(
     local_time: Duration,
     connections: Connections,
 ) -> serde_json::Result<String> {
-    let locks = snapshot.locks.iter();
+    let mut line = Vec::new();
+    write_json(snapshot, local_time, connections, &mut line)?;
+    Ok(String::from_utf8_lossy(&line).into_owned())
+}
+
+/// Writes the same to `writer`, in small parts.
+///
+/// # Errors
+/// Fails if `writer` fails.
+pub fn write_json(
+    snapshot: &Snapshot,
+    local_time: Duration,
+    connections: Connections,
+    writer: &mut dyn Write,
+) -> serde_json::Result<()> {
     let queues = Queues::new(&snapshot.waiters);
     let server_time_ms = snapshot.server_time.0 / 1000;
     let difference = i128::from(server_time_ms) - i128::from(millis(local_time));
@@ -129,11 +161,13 @@ pub fn json(
             SessionStates::Failed(failure) => Some(failure.to_string()),
             SessionStates::NotQueried | SessionStates::Known(_) => None,
         },
-        locks: locks
-            .map(|record| lock(record, snapshot, &queues, connections))
-            .collect(),
+        locks: Locks {
+            snapshot,
+            queues,
+            connections,
+        },
     };
-    json_line(&document)
+    write_json_line(&document, writer)
 }
 
 /// Returns the part of the JSON document about `record`.

@@ -27,13 +27,15 @@ const page = {
   age: 0,                 // the age of the lines of the next event with all lines, in milliseconds
   lastSign: 0,            // when the latest event arrived, or the connection was started
   failure: "",            // why the data is not current
-  problems: 0,            // number of actions with a problem
+  problems: 0,            // number of actions that need attention
   limit: PAGE,            // maximum number of rows
   rows: new Map(),        // the visible rows
   problemNames: "",       // the names of the actions that the page describes above the list
   articles: new Map(),    // the descriptions of these actions
   updates: 0,             // number of events with lines
-  detail: null,           // the state of the details of the selected lock: { loaded, asked, failure }
+  // The details of the selected lock: the latest document, when its records were current, when the latest request was
+  // sent, and why it failed. The times are those of performance.now().
+  detail: null,           // { document, current, asked, failure }
   request: null,          // the request for the details that has not ended
   selected: undefined,    // the lock whose details are shown, null for the list, undefined before the start
 };
@@ -183,7 +185,7 @@ function measure(name, start) {
 
 const STATES = [
   ["all", "all", () => true],
-  ["problem", "problems", (line) => line.severity === 0],
+  ["attention", "needs attention", (line) => Boolean(line.attention)],
   ["held", "held", (line) => line.since !== undefined],
   ["waiters", "with waiters", (line) => line.waiters > 0],
   ["paused", "paused", (line) => line.state === "paused"],
@@ -256,7 +258,7 @@ function renderRows() {
   page.rows = rows;
   const total = page.names.length;
   const summary = total === 0
-    ? "No lock was ever used."
+    ? "No lock has been used yet."
     : lines.length === total ? `${total} locks` : `${lines.length} of ${total} locks`;
   setText(element("summary"), summary + (lines.length > shown.length ? `, the first ${shown.length} are shown` : ""));
   const more = element("more");
@@ -264,13 +266,21 @@ function renderRows() {
   setText(more, `Show ${Math.min(PAGE, lines.length - shown.length)} more`);
 }
 
+// Creates a row or a cell. It has a role, because the style for phones would otherwise hide that it belongs to a table.
+function createPart(tag, role) {
+  const node = create(tag);
+  node.setAttribute("role", role);
+  return node;
+}
+
 function createRow(name) {
-  const node = create("tr");
-  const cells = ["", "", "holder", "held for", "expires in", "waiters", "last run"].map((label) => {
-    const cell = node.appendChild(create("td"));
+  const node = createPart("tr", "row");
+  const cells = ["", "", "holder", "held for", "expires in", "waiters", "last run"].map((label, column) => {
+    const cell = node.appendChild(column === 0 ? createPart("th", "rowheader") : createPart("td", "cell"));
     if (label) cell.dataset.label = label;
     return cell;
   });
+  cells[0].scope = "row";
   const link = cells[0].appendChild(create("a", name));
   link.href = linkTo(name);
   const badge = cells[1].appendChild(create("span", "", "badge"));
@@ -314,8 +324,10 @@ function tick() {
   const now = serverNow();
   for (const { cells, line } of page.rows.values()) {
     setText(cells[3], line.since === undefined ? "" : age(now - line.since));
-    setText(cells[4], line.expires === undefined ? "" : stale ? "unknown"
-      : line.expires >= now ? age(line.expires - now) : `${age(now - line.expires)} ago`);
+    // The holder may have renewed a lease that had not expired when the data was read.
+    setText(cells[4], line.expires === undefined ? ""
+      : line.expires < page.head.server_time_ms && !stale ? `${age(now - line.expires)} ago`
+      : line.expires < now || stale ? "unknown" : age(line.expires - now));
     setText(cells[6], line.last ? `${line.last.result}, ${age(now - line.last.ended)} ago` : "");
   }
   const problems = page.problems ? `(${page.problems}) ` : "";
@@ -348,6 +360,17 @@ function renderProblems() {
     setText(element("announcement"), names ? `Needs attention: ${names.replaceAll("\n", ", ")}` : "No lock needs attention.");
   }
   element("problems").hidden = problems.length === 0;
+  // The server describes only the most urgent ones.
+  const others = page.problems - problems.length;
+  element("more-problems").hidden = others <= 0;
+  setText(element("more-problems"), others > 0 ? `and ${others} more` : "");
+}
+
+// Shows only the locks that need attention in the list.
+function showProblems() {
+  element("state").value = "attention";
+  filterChanged();
+  element("locks").focus();
 }
 
 function createArticle(name) {
@@ -425,8 +448,8 @@ async function copy(code, button) {
 
 async function loadDetail() {
   const name = selectedName();
-  // A page in the background is not connected.
-  if (name === null || !source || page.request) return;
+  // The address may have changed, and its event comes later. A page in the background is not connected.
+  if (name === null || !page.detail || !source || page.request) return;
   const request = page.request = {};
   const sent = page.detail.asked = performance.now();
   let document = null;
@@ -444,27 +467,32 @@ async function loadDetail() {
   page.request = null;
   page.detail.failure = failure;
   if (document) {
-    page.detail.loaded = sent;
+    page.detail.document = document;
+    page.detail.current = sent - document.age_ms;
     renderDetail(document);
   }
   tickDetail();
 }
 
-// Shows why the details are missing or not current, and how old they are.
+// Updates everything in the details that depends on the present time. Shows why they are missing or not current.
 function tickDetail() {
   const { detail } = page;
   if (!detail) return;
-  const passed = detail.loaded === null ? 0 : performance.now() - detail.loaded;
+  const passed = detail.document ? performance.now() - detail.current : 0;
   const isShown = detail.failure !== "" || passed > staleAfter();
   const why = detail.failure ? `${detail.failure}; the` : "The";
-  const text = detail.loaded === null ? detail.failure : `${why} facts below are ${age(passed)} old`;
+  const text = detail.document ? `${why} facts below are not current` : detail.failure;
+  // Screen readers announce the first part, which does not change each second.
+  const [first, second] = element("detail-error").children;
   element("detail-error").hidden = !isShown;
-  setText(element("detail-error"), isShown ? text : "");
+  setText(first, isShown ? text : "");
+  setText(second, isShown && detail.document ? `: they are ${age(passed)} old` : "");
   element("detail-body").classList.toggle("is-old", isShown);
+  if (detail.document) fillTimes(detail.document, passed);
 }
 
 function renderDetail(document) {
-  const { lock, runs } = document;
+  const { lock } = document;
   const line = page.lines.get(lock.action);
   element("detail-body").hidden = false;
   const severity = line ? line.severity : 3;
@@ -473,27 +501,31 @@ function renderDetail(document) {
   fillAdvice(element("diagnosis"), {
     severity, diagnosis: lock.diagnosis_text, advice: document.advice, commands: document.commands,
   }, element("name"));
-  fillFacts(lock);
+}
+
+// Fills the facts and the tables. The records of `document` were current `passed` milliseconds ago.
+function fillTimes({ lock, runs }, passed) {
+  fillFacts(lock, passed);
   fillTable("queue", lock.waiters.map((waiter) => [
-    String(waiter.position), waiter.holder, age(waiter.waiting_for_ms),
+    String(waiter.position), waiter.holder, age(waiter.waiting_for_ms + passed),
     waiter.alive === null ? "unknown" : waiter.alive ? "alive" : "gone", waiter.host, waiter.user, waiter.note,
-  ]), "Nothing waits.");
+  ]), "No contender waits.");
   const longest = Math.max(1, ...runs.map((run) => (run.waited_ms || 0) + (run.is_run ? run.took_ms : 0)));
   fillTable("runs", runs.map((run) => [
-    `${age(run.ended_ago_ms)} ago`, run.result, run.holder, run.waited_ms === null ? "" : short(run.waited_ms),
+    `${age(run.ended_ago_ms + passed)} ago`, run.result, run.holder, run.waited_ms === null ? "" : short(run.waited_ms),
     run.is_run ? short(run.took_ms) : "", run.is_run ? track(run, longest) : "",
   ]), "No runs are recorded.");
 }
 
-function fillFacts(lock) {
+function fillFacts(lock, passed) {
   const facts = [["state", lock.state], ["token", String(lock.token)]];
   if (lock.holder !== null) {
     facts.push(
       ["holder", lock.holder], ["process", `${lock.pid} on ${lock.host}`], ["user", lock.user], ["pod", lock.pod],
       ["namespace", lock.namespace], ["command", lock.command], ["note", lock.note],
-      ["since", `${lock.acquired_at}, ${age(lock.held_for_ms)} ago`],
-      ["renewed", lock.renewals ? `${lock.renewals} times, ${age(lock.renewed_ago_ms)} ago` : "not yet"],
-      ["lease", `${short(lock.ttl_ms)}, ` + (lock.expires_in_ms >= 0 ? `expires in ${short(lock.expires_in_ms)}` : `expired ${short(-lock.expires_in_ms)} ago`)],
+      ["since", `${lock.acquired_at}, ${age(lock.held_for_ms + passed)} ago`],
+      ["renewed", lock.renewals ? `${lock.renewals} times, ${age(lock.renewed_ago_ms + passed)} ago` : "not yet"],
+      ["lease", `${short(lock.ttl_ms)}, ${expiry(lock.expires_in_ms, passed)}`],
     );
   }
   facts.push(["paused until", lock.paused_until], ["operator", lock.operator], ["reason", lock.reason]);
@@ -505,6 +537,13 @@ function fillFacts(lock) {
     setText(nodes[1], value);
     return nodes;
   }));
+}
+
+// The end of a lease that expired or was to expire in `left` milliseconds, `passed` milliseconds ago. The holder may have
+// renewed it since.
+function expiry(left, passed) {
+  const now = left - passed;
+  return left < 0 ? `expired ${age(-now)} ago` : now < 0 ? "expiry unknown" : `expires in ${age(now)}`;
 }
 
 // The bar of one run: its waiting time, and then its running time.
@@ -526,14 +565,16 @@ function fillTable(id, rows, empty) {
   const body = element(id).tBodies[0];
   if ((rows.length === 0) !== Boolean(body.querySelector(".empty"))) body.replaceChildren();
   if (rows.length === 0 && !body.firstChild) {
-    const cell = body.appendChild(create("tr")).appendChild(create("td", empty, "empty"));
+    const cell = body.appendChild(createPart("tr", "row")).appendChild(createPart("td", "cell"));
+    setText(cell, empty);
+    cell.className = "empty";
     cell.colSpan = labels.length;
   }
   if (rows.length === 0) return;
   while (body.rows.length > rows.length) body.lastElementChild.remove();
   rows.forEach((cells, index) => {
-    const row = body.rows[index] || body.appendChild(create("tr"));
-    cells.forEach((cell, column) => fillCell(row.cells[column] || row.appendChild(create("td")), cell, column > 0 ? labels[column] : ""));
+    const row = body.rows[index] || body.appendChild(createPart("tr", "row"));
+    cells.forEach((cell, column) => fillCell(row.cells[column] || row.appendChild(createPart("td", "cell")), cell, column > 0 ? labels[column] : ""));
   });
 }
 
@@ -561,7 +602,7 @@ function navigate() {
   element("overview").hidden = name !== null;
   element("detail").hidden = name === null;
   page.request = null;
-  page.detail = name === null ? null : { loaded: null, asked: 0, failure: "" };
+  page.detail = name === null ? null : { document: null, current: 0, asked: 0, failure: "" };
   if (name !== null) {
     setText(element("name-text"), name);
     setText(element("name-state"), "");
@@ -590,6 +631,7 @@ element("search").addEventListener("input", filterChanged);
 element("state").addEventListener("change", filterChanged);
 element("order").addEventListener("change", filterChanged);
 element("filter").addEventListener("submit", (event) => event.preventDefault());
+element("more-problems").addEventListener("click", showProblems);
 element("more").addEventListener("click", () => {
   page.limit += PAGE;
   render();

@@ -1,9 +1,12 @@
 //! Requests that are not part of a run: they read records, waiters and the history, forget a success, and apply an
 //! operator request.
 
+use std::cell::RefCell;
+
 use super::database::Database;
 use super::exchange::RequestKind;
 use super::rows::{self, ReadResult};
+use super::snapshot_rows::SnapshotRows;
 use super::statements::{self, Selection};
 use crate::lease::action::Action;
 use crate::lease::once::OnceKey;
@@ -20,18 +23,18 @@ impl Database {
     /// # Errors
     /// Returns any failure. The kind is `NoTables` if a table is missing.
     pub fn snapshot(&mut self, selection: Selection) -> Result<Snapshot, Failure> {
-        self.read_snapshot(|queue_lock| statements::select_snapshot(selection, queue_lock))
+        self.snapshot_with(|queue_lock| statements::select_snapshot(selection, queue_lock))
     }
 
     /// Reads the rows with the statements that `select` returns.
-    fn read_snapshot(&mut self, select: impl Fn(QueueLock) -> String) -> Result<Snapshot, Failure> {
+    fn snapshot_with(&mut self, select: impl Fn(QueueLock) -> String) -> Result<Snapshot, Failure> {
         let snapshot = |queue_lock| statements::with_read_only(&select(queue_lock));
         let available = snapshot(QueueLock::Available);
-        let found = match self.exchange(RequestKind::Read, &available, rows::snapshot) {
+        let found = match self.read_snapshot(RequestKind::Read, &available) {
             // If the server refuses named locks, the state of the holders' sessions is unknown.
             Err(failure) if failure.kind == FailureKind::NoQueueLock => {
                 let unavailable = snapshot(QueueLock::Unavailable);
-                self.exchange(RequestKind::Read, &unavailable, rows::snapshot)
+                self.read_snapshot(RequestKind::Read, &unavailable)
             }
             outcome => outcome,
         };
@@ -42,12 +45,24 @@ impl Database {
         })
     }
 
+    /// Sends a packet that reads a snapshot.
+    pub(super) fn read_snapshot(
+        &mut self,
+        kind: RequestKind,
+        packet: &str,
+    ) -> Result<Snapshot, Failure> {
+        let found = RefCell::new(SnapshotRows::default());
+        let mut take = |select: usize, row| found.borrow_mut().take(select, row);
+        let finish = |sets: &[Vec<_>]| found.take().finish(sets);
+        self.exchange_rows(kind, packet, &mut take, finish)
+    }
+
     /// Returns the same as [`Database::snapshot`], but fails if the server is read-only. Waits for a Galera node that lags.
     ///
     /// # Errors
     /// Returns any failure. The kind is `Unreachable` if the server is read-only.
     pub fn current_snapshot(&mut self, selection: Selection) -> Result<Snapshot, Failure> {
-        let snapshot = self.read_snapshot(|queue_lock| {
+        let snapshot = self.snapshot_with(|queue_lock| {
             statements::synchronized(&statements::select_snapshot(selection, queue_lock))
         })?;
         match snapshot.is_read_only {

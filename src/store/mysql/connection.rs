@@ -48,6 +48,10 @@ impl From<Duration> for Limits {
     }
 }
 
+/// Takes a row of a response as soon as it arrives, with the index of its SELECT. Returns the row if it is to be kept until
+/// the end of the response.
+pub(super) type TakeRow<'a> = &'a mut dyn FnMut(usize, Row) -> Option<Row>;
+
 /// An open connection.
 pub(super) struct Connection {
     conn: Conn,
@@ -144,11 +148,21 @@ impl Connection {
     /// Sends `packet` and reads the rows of each of its SELECTs. Consumes the connection and returns it, or None if the
     /// driver panicked. The returned connection may be used again only if there was no error.
     pub(super) fn exchange(
-        mut self,
+        self,
         packet: &str,
         target: &Target,
     ) -> (Option<Self>, Result<Vec<Vec<Row>>, Failure>) {
-        match catch_panic(|| read_all(&mut self.conn, packet)) {
+        self.exchange_rows(packet, target, &mut |_, row| Some(row))
+    }
+
+    /// Does the same, but returns only the rows that `take` keeps.
+    pub(super) fn exchange_rows(
+        mut self,
+        packet: &str,
+        target: &Target,
+        take: TakeRow,
+    ) -> (Option<Self>, Result<Vec<Vec<Row>>, Failure>) {
+        match catch_panic(|| read_all(&mut self.conn, packet, take)) {
             Ok(Ok(sets)) => (Some(self), Ok(sets)),
             Ok(Err(error)) => (Some(self), Err(failure(&error, Phase::Requesting, target))),
             Err(panic) => {
@@ -161,7 +175,7 @@ impl Connection {
     }
 }
 
-fn read_all(conn: &mut Conn, packet: &str) -> Result<Vec<Vec<Row>>, mysql::Error> {
+fn read_all(conn: &mut Conn, packet: &str, take: TakeRow) -> Result<Vec<Vec<Row>>, mysql::Error> {
     let mut found = Vec::new();
     // The result sets are dropped only on success. After an error, dropping them would continue to read from the
     // server. After a panic in the driver, dropping them could panic again, which would abort dlock while the command
@@ -170,8 +184,10 @@ fn read_all(conn: &mut Conn, packet: &str) -> Result<Vec<Vec<Row>>, mysql::Error
     while let Some(set) = sets.iter() {
         let mut set = ManuallyDrop::new(set);
         let has_rows = !set.columns().as_ref().is_empty();
-        let rows: Result<Vec<Row>, _> = set.by_ref().collect();
-        let rows = rows?;
+        let mut rows = Vec::new();
+        for row in set.by_ref() {
+            rows.extend(take(found.len(), row?));
+        }
         drop(ManuallyDrop::into_inner(set));
         if has_rows {
             found.push(rows);

@@ -2,7 +2,7 @@
 
 use mysql::Row;
 
-use super::connection::Connection;
+use super::connection::{Connection, TakeRow};
 use super::database::Database;
 use super::group::{GroupView, MemberState};
 use super::rows::ReadResult;
@@ -61,13 +61,25 @@ impl Database {
         packet: &str,
         read: impl FnOnce(&[Vec<Row>]) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let mut response = self.send(kind, packet);
+        self.exchange_rows(kind, packet, &mut |_, row| Some(row), read)
+    }
+
+    /// Does the same, but `read` gets only the rows that `take` keeps. `take` must keep the first row of each SELECT. What
+    /// it reads from the other rows must not be used before `read` is called, because the response may fail later.
+    pub(super) fn exchange_rows<T>(
+        &mut self,
+        kind: RequestKind,
+        packet: &str,
+        take: TakeRow,
+        read: impl FnOnce(&[Vec<Row>]) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let mut response = self.send(kind, packet, take);
         while let Err(failure) = &response
             && let Some(check) = self.hosts.current().member_check.next(&failure.message)
         {
             // The server executed nothing of the packet.
             self.hosts.current_mut().member_check = check;
-            response = self.send(kind, packet);
+            response = self.send(kind, packet, take);
         }
         let (connection, sets) = response?;
         let outcome = read(&sets);
@@ -121,11 +133,13 @@ impl Database {
         }
     }
 
-    /// Sends one packet, and returns the connection and the rows of the response after the check of the request id.
+    /// Sends one packet, and returns the connection and the rows that `take` keeps, after the check of the request id in
+    /// all rows.
     fn send(
         &mut self,
         kind: RequestKind,
         packet: &str,
+        take: TakeRow,
     ) -> Result<(Option<Connection>, Vec<Vec<Row>>), Failure> {
         // The connection is moved out of `self`, so that any error below drops it.
         let writes = kind.write_check();
@@ -158,11 +172,20 @@ impl Database {
         }
         self.timing.could_grant |= kind == RequestKind::Grant;
         self.timing.sent = clock::now();
-        let (connection, response) = connection.exchange(&packet, self.target());
+        let mut checked = Ok(());
+        let mut check_and_take = |select: usize, row: Row| {
+            if checked.is_ok() {
+                checked = rows::check_row(&row, request_id);
+            }
+            take(select, row)
+        };
+        let (connection, response) =
+            connection.exchange_rows(&packet, self.target(), &mut check_and_take);
         if mutant::is_disabled(Safeguard::SendTime) {
             self.timing.sent = clock::now();
         }
         let sets = response.and_then(|sets| {
+            checked?;
             let time = rows::check(&sets, request_id)?;
             self.timing.server_time = time.or(self.timing.server_time);
             if self.server_name.is_none()

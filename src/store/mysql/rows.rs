@@ -14,11 +14,10 @@ use crate::lease::action::Action;
 use crate::lease::{OwnerId, Token};
 use crate::mutant::{self, Safeguard};
 use crate::store::read_back::{AttemptReadBack, NextGrant, ReleaseReadBack};
-use crate::store::session_states::SessionStates;
 use crate::store::{
     DatabaseId, EarlierSessions, Expiry, Failure, FailureKind, History, HistoryEntry,
     HistoryOutcome, Holder, LastRun, LockRecord, Operator, Owner, Pause, QueueLockOwner,
-    QueueState, Response, ServerTime, Snapshot, Success, Version, Waiter,
+    QueueState, Response, ServerTime, Success, Version, Waiter,
 };
 
 /// Result of a read of one action.
@@ -60,13 +59,19 @@ impl ReadResult {
 pub(super) fn check(sets: &[Vec<Row>], request_id: [u8; 8]) -> Result<Option<ServerTime>, Failure> {
     let mut time = None;
     for row in sets.iter().flatten() {
-        let found: Option<Vec<u8>> = optional(row, "request")?;
-        if found.as_deref() != Some(&request_id) && !mutant::is_disabled(Safeguard::OwnReply) {
-            return Err(malformed("it belongs to another request"));
-        }
+        check_row(row, request_id)?;
         time = time.or(optional(row, "server_time")?.map(ServerTime));
     }
     Ok(time)
+}
+
+/// Checks that the row contains the `request_id`.
+pub(super) fn check_row(row: &Row, request_id: [u8; 8]) -> Result<(), Failure> {
+    let found: Option<Vec<u8>> = optional(row, "request")?;
+    match found.as_deref() == Some(&request_id) || mutant::is_disabled(Safeguard::OwnReply) {
+        true => Ok(()),
+        false => Err(malformed("it belongs to another request")),
+    }
 }
 
 /// Returns the version and the name of the server from the first row of a response. None if it contains no row.
@@ -88,23 +93,6 @@ pub(super) fn read_result(sets: &[Vec<Row>]) -> Result<ReadResult, Failure> {
         queue: queue(row)?,
         success: success(row)?,
         changed: changed(row)?,
-    })
-}
-
-/// Reads the rows of a snapshot: records, then waiters.
-pub(super) fn snapshot(sets: &[Vec<Row>]) -> Result<Snapshot, Failure> {
-    let server_time = ServerTime(required(versioned(sets)?, "server_time")?);
-    let [locks, waiters] = sets else {
-        return Err(malformed("it is not complete"));
-    };
-    Ok(Snapshot {
-        server_time,
-        locks: each(locks, record)?,
-        waiters: each(waiters, waiter)?,
-        sessions: SessionStates::NotQueried,
-        is_read_only: is_read_only(sets)?,
-        server: String::new(),
-        skipped: Vec::new(),
     })
 }
 
@@ -207,7 +195,7 @@ pub(super) fn dead_entries(sets: &[Vec<Row>]) -> Result<Vec<(u64, u64)>, Failure
 }
 
 /// Returns the first row of a response if this dlock works with the tables, and a failure otherwise.
-fn versioned(sets: &[Vec<Row>]) -> Result<&Row, Failure> {
+pub(super) fn versioned(sets: &[Vec<Row>]) -> Result<&Row, Failure> {
     schema::current().check(tables_version(sets)?)?;
     first_row(sets)
 }
@@ -231,11 +219,21 @@ fn each<'a, T>(
     let rows = rows.into_iter();
     let mut found = Vec::with_capacity(rows.size_hint().0);
     for row in rows {
-        if let Some(action) = action(row)? {
-            found.push(read(row, action)?);
-        }
+        add(&mut found, row, &read)?;
     }
     Ok(found)
+}
+
+/// Adds the result of `read` for the row to `found`, if the row has an action.
+pub(super) fn add<T>(
+    found: &mut Vec<T>,
+    row: &Row,
+    read: impl Fn(&Row, Action) -> Result<T, Failure>,
+) -> Result<(), Failure> {
+    if let Some(action) = action(row)? {
+        found.push(read(row, action)?);
+    }
+    Ok(())
 }
 
 /// Returns the action of the row. Returns None if the row is a placeholder for an empty result, or if the name is not
@@ -248,7 +246,7 @@ fn action(row: &Row) -> Result<Option<Action>, Failure> {
         .and_then(|name| name.parse().ok()))
 }
 
-fn record(row: &Row, action: Action) -> Result<LockRecord, Failure> {
+pub(super) fn record(row: &Row, action: Action) -> Result<LockRecord, Failure> {
     let left: i64 = optional(row, "left_us")?.unwrap_or(0);
     let renewed: i64 = optional(row, "renewed_us")?.unwrap_or(0);
     let is_min_hold = flag(row, "min_hold")?;
@@ -283,7 +281,7 @@ fn record(row: &Row, action: Action) -> Result<LockRecord, Failure> {
     })
 }
 
-fn waiter(row: &Row, action: Action) -> Result<Waiter, Failure> {
+pub(super) fn waiter(row: &Row, action: Action) -> Result<Waiter, Failure> {
     Ok(Waiter {
         action,
         holder: holder(row)?,

@@ -214,8 +214,7 @@ impl Database {
         }
         let snapshot = statements::select_snapshot(Selection::Named(&[]), QueueLock::Unavailable);
         let packet = format!("{tables}{snapshot}");
-        self.exchange(RequestKind::Plain, &packet, rows::snapshot)
-            .map(drop)
+        self.read_snapshot(RequestKind::Plain, &packet).map(drop)
     }
 
     /// Checks that this dlock works with the tables.

@@ -17,7 +17,7 @@ const HOSTILE: &str = "<img src=x onerror=window.pwned=1><script>window.pwned=1<
 
 /// Returns the selector of the cell in this column of the row of `action`. The first column is 1.
 fn cell(action: &str, column: u32) -> String {
-    format!("#rows tr[data-action='{action}'] td:nth-child({column})")
+    format!("#rows tr[data-action='{action}'] > :nth-child({column})")
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn details_that_do_not_arrive_are_marked_and_requested_again() {
          }; \
          window.marks = []; \
          new MutationObserver(() => marks.push([element('detail-error').textContent, element('facts').textContent])) \
-             .observe(element('detail-error'), { childList: true })",
+             .observe(element('detail-error'), { childList: true, subtree: true })",
     );
     let stage = Stage::new();
     let go = stage.fifo("go");
@@ -268,12 +268,68 @@ fn list_is_searched_sorted_and_filtered() {
     assert_eq!(names(9), serde_json::json!(["init", "tenant-7"]));
     choose("order", "held");
     assert_eq!(names(9), serde_json::json!(["tenant-7", "init"]));
-    choose("state", "problem");
+    choose("state", "attention");
     assert_eq!(names(9), serde_json::json!(["tenant-7"]));
+    // The page describes three problems, and says that there are more.
+    choose("state", "all");
+    assert_eq!(browser.text("#more-problems"), "");
+    conn.query_drop(
+        "UPDATE dlock_lock SET owner_id=REPEAT('x',16),ttl_us=600000000,acquired_at=UTC_TIMESTAMP(6)-INTERVAL 1 HOUR,\
+         renewed_at=UTC_TIMESTAMP(6)-INTERVAL 280 SECOND,expires_at=UTC_TIMESTAMP(6)+INTERVAL 320 SECOND \
+         WHERE action IN ('tenant-10', 'tenant-11', 'tenant-12', 'tenant-13')",
+    )
+    .expect("the rows are changed");
+    browser.shows("#more-problems", "and 2 more");
+    assert_eq!(
+        browser.run("return document.querySelectorAll('#problem-list article').length"),
+        3
+    );
+    browser.clicks("#more-problems");
+    browser.shows("#summary", "5 of 301 locks");
+    assert_eq!(browser.run("return document.activeElement.id"), "locks");
     drop(browser);
     assert_eq!(holder.end().status, Some(3));
     assert_eq!(page.end().status, Some(0));
 }
+
+/// Returns the nodes that a user may not see or that a screen reader may not explain: visible texts with a contrast below
+/// 4.5, also if the page is stale, bars with a contrast below 3, bars of failed runs without a pattern, and parts of
+/// tables without a role.
+const INACCESSIBLE: &str = "
+    const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
+    const style = (node) => getComputedStyle(node);
+    const channel = (value) => value <= 10 ? value / 3294 : ((value / 255 + 0.055) / 1.055) ** 2.4;
+    const light = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b) + 0.05;
+    const contrast = (one, other) => Math.max(light(one) / light(other), light(other) / light(one));
+    const back = (node) => {
+        const colour = rgb(style(node).backgroundColor);
+        return colour.length === 3 || colour[3] > 0 ? colour : back(node.parentElement);
+    };
+    const opacity = (node) => node ? Number(style(node).opacity) * opacity(node.parentElement) : 1;
+    const found = [];
+    document.body.classList.add('is-stale');
+    for (const node of document.querySelectorAll('body *')) {
+        const hasText = Array.from(node.childNodes).some((child) => child.nodeType === 3 && child.data.trim());
+        if (!hasText || !node.checkVisibility() || ['OPTION', 'SELECT', 'NOSCRIPT'].includes(node.tagName)) continue;
+        const [behind, part] = [back(node), opacity(node)];
+        const colour = rgb(style(node).color).slice(0, 3).map((value, index) => part * value + (1 - part) * behind[index]);
+        if (contrast(colour, behind) < 4.5) found.push(`text ${node.className} ${node.textContent}`);
+    }
+    document.body.classList.remove('is-stale');
+    for (const bar of document.querySelectorAll('.bar')) {
+        const isBad = bar.classList.contains('bad');
+        const colour = rgb(isBad ? style(bar).borderLeftColor : style(bar).backgroundColor);
+        if (contrast(colour, back(bar.parentElement)) < 3) found.push(`contrast of ${bar.className}`);
+        if (isBad !== (style(bar).backgroundImage !== 'none')) found.push(`pattern of ${bar.className}`);
+    }
+    for (const part of document.querySelectorAll('table, thead, tbody, tr, th, td')) {
+        if (!part.hasAttribute('role')) found.push(`role of ${part.tagName}`);
+    }
+    for (const row of document.querySelectorAll('#rows tr')) {
+        if (row.cells[0].scope !== 'row') found.push('scope');
+    }
+    if (!document.querySelector('#detail-error[role=alert]')) found.push('role of the error');
+    return Array.from(new Set(found));";
 
 /// Writes an image of each view. The README shows one of them.
 #[test]
@@ -337,6 +393,11 @@ fn page_fits_a_computer_and_a_phone_in_light_and_dark_colours() {
                      node.offsetParent && !(node.labels && node.labels.length) && !node.getAttribute('aria-label') && !node.textContent.trim()).length",
                 );
                 assert_eq!(unnamed, 0, "{name}");
+                assert_eq!(
+                    browser.run(INACCESSIBLE),
+                    serde_json::json!([]),
+                    "{name} {look}"
+                );
             }
         }
     }
@@ -354,7 +415,8 @@ fn page_says_that_its_connection_is_refused() {
     let database = shared(Flavour::MariaDb).database("serve");
     Holder::on(&database, &[]).end();
     let page = Page::on(&database, &[]);
-    let mut viewers: Vec<_> = (0..200).map(|_| page.address.events()).collect();
+    // The maximum number of viewers.
+    let mut viewers: Vec<_> = (0..400).map(|_| page.address.events()).collect();
     for viewer in &mut viewers {
         assert_eq!(viewer.next().0, "all");
     }
@@ -366,4 +428,46 @@ fn page_says_that_its_connection_is_refused() {
     crate::cli_runner::eventually("the mark goes", || browser.text("#stale").is_empty());
     drop(browser);
     assert_eq!(page.end().status, Some(0));
+}
+
+#[test]
+fn page_shows_the_take_over_from_a_killed_holder_without_a_reload() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("serve");
+        let holder = Holder::on(&database, &["--holder=web-1", "--ttl=5s"]);
+        let page = Page::on(&database, &["--interval=200ms"]);
+        let browser = Browser::start(Look::WIDE);
+        browser.open(&page.address.url());
+        browser.run("window.isSamePage = true");
+        browser.shows(&cell("init", 3), "web-1");
+        let token = crate::holder::token(&database);
+        let stage = Stage::new();
+        let go = stage.fifo("go");
+        let waiter = Dlock::on(
+            &database,
+            ["exec", "-a", "init", "--holder=web-2", "--", "cat"],
+        )
+        .arg(&go)
+        .start();
+        browser.shows(&cell("init", 6), "1");
+        holder.running.signal("KILL");
+        // The page says what happens before it happens, and describes the lock above the list.
+        browser.shows(&cell("init", 2), "holder gone");
+        browser.shows(
+            "#problem-list",
+            "dlock normally kills the command before then",
+        );
+        browser.shows(&cell("init", 3), "web-2");
+        browser.shows(&cell("init", 2), "held");
+        crate::cli_runner::eventually("no lock needs attention", || {
+            browser.run("return document.getElementById('problems').hidden") == true
+        });
+        assert!(crate::holder::token(&database) > token, "{flavour}");
+        crate::command::write_message(&go, "go");
+        assert_eq!(waiter.wait().status, Some(0));
+        browser.shows(&cell("init", 2), "free");
+        assert_eq!(browser.run("return window.isSamePage"), true, "{flavour}");
+        drop(browser);
+        assert_eq!(page.end().status, Some(0));
+    }
 }

@@ -69,7 +69,37 @@ fn clients_that_send_slowly_are_ended_and_delay_nobody() {
 }
 
 #[test]
-fn clients_that_do_not_read_are_ended() {
+fn viewer_beside_slow_viewers_gets_events() {
+    let database = database_with_rows(10);
+    let page = Page::on(&database, &["--interval=200ms"]);
+    // The kernel keeps the later events for these viewers, so that the server does not notice that they are slow.
+    let slow: Vec<_> = (0..SLOW)
+        .map(|_| {
+            let mut stream = page.address.connect();
+            let request = b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n";
+            stream.write_all(request).expect("the request is sent");
+            stream.read_exact(&mut [0; 1]).expect("a response arrives");
+            stream
+        })
+        .collect();
+    let mut viewer = page.address.events();
+    assert_eq!(viewer.next().0, "all");
+    let mut conn = database.admin_conn();
+    conn.query_drop("INSERT INTO dlock_lock (action) VALUES ('later')")
+        .expect("the row is inserted");
+    loop {
+        let (kind, data) = viewer.next();
+        assert_eq!(kind, "changes");
+        if data["added"][0][0] == "later" {
+            break;
+        }
+    }
+    drop(slow);
+    assert_eq!(page.end().status, Some(0));
+}
+
+/// Returns a page whose document `/status.json` is larger than the buffers of the kernel.
+fn page_with_a_large_document() -> (Database, Page) {
     let database = database_with_rows(5000);
     let mut conn = database.admin_conn();
     conn.query_drop(
@@ -77,34 +107,48 @@ fn clients_that_do_not_read_are_ended() {
          acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),expires_at=UTC_TIMESTAMP(6)",
     )
     .expect("the rows are changed");
-    // One query is enough for this test, so the connection to the database stays.
+    // One query is enough for these tests, so the connection to the database stays.
     let page = Page::on(&database, &["--interval=1m"]);
-    let sockets = || {
-        let folder = std::fs::read_dir(format!("/proc/{}/fd", page.running.pid()));
-        let is_socket = |entry: &std::io::Result<std::fs::DirEntry>| {
-            let link = entry
-                .as_ref()
-                .ok()
-                .and_then(|entry| std::fs::read_link(entry.path()).ok());
-            link.is_some_and(|link| link.to_string_lossy().starts_with("socket:"))
-        };
-        folder.expect("dlock runs").filter(is_socket).count()
-    };
+    (database, page)
+}
+
+/// Starts to read the document.
+fn slow_reader(page: &Page) -> Box<dyn Stream> {
+    let mut stream = page.address.connect();
+    stream
+        .write_all(b"GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .expect("the request is sent");
+    stream
+}
+
+#[test]
+fn client_that_reads_20_kib_per_second_is_not_ended() {
+    let (_database, page) = page_with_a_large_document();
+    let before = page.sockets();
+    let mut stream = slow_reader(&page);
+    // Longer than twice the limit of 10 s.
+    for _ in 0..220 {
+        stream.read_exact(&mut [0; 2 << 10]).expect("the document");
+        assert_eq!(page.sockets(), before + 1, "the connection is open");
+        thread::sleep(Duration::from_millis(100));
+    }
+    drop(stream);
+    assert_eq!(page.end().status, Some(0));
+}
+
+#[test]
+fn clients_that_do_not_read_are_ended() {
+    let (_database, page) = page_with_a_large_document();
     // The server is connected to the database when it listens.
-    let before = sockets();
+    let before = page.sockets();
     let document = page.get("/status.json").body;
     assert!(document.len() > KERNEL_BUFFERS, "{}", document.len());
-    eventually("the connection is closed", || sockets() == before);
-    let mut slow: Vec<_> = (0..SLOW_READERS).map(|_| page.address.connect()).collect();
-    for stream in &mut slow {
-        stream
-            .write_all(b"GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            .expect("the request is sent");
-    }
+    eventually("the connection is closed", || page.sockets() == before);
+    let _slow: Vec<_> = (0..SLOW_READERS).map(|_| slow_reader(&page)).collect();
     eventually("the connections are accepted", || {
-        sockets() == before + SLOW_READERS
+        page.sockets() == before + SLOW_READERS
     });
-    eventually("the connections are ended", || sockets() == before);
+    eventually("the connections are ended", || page.sockets() == before);
     assert_eq!(page.get("/healthz").status, 200);
     assert_eq!(page.end().status, Some(0));
 }

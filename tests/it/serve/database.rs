@@ -1,6 +1,9 @@
 //! Tests of the connection to the database: its queries, and its failures.
 
+use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
+
+use serde_json::json;
 
 use super::Page;
 use super::http::Events;
@@ -146,6 +149,43 @@ fn action_document_follows_the_runs_of_the_action() {
 }
 
 #[test]
+fn viewers_of_one_lock_share_the_query_for_its_runs() {
+    const VIEWERS: usize = 20;
+    let server = shared(Flavour::MariaDb);
+    let database = server.database("serve");
+    Holder::on(&database, &[]).end();
+    let proxy = Proxy::to(server.port());
+    let url = database.url_through(proxy.port());
+    // The records are read at the start and for the first viewer.
+    let serve = Dlock::new(["serve", "--listen=127.0.0.1:0", "--interval=1h"]);
+    let page = Page::start(serve.env("DLOCK_URL", url));
+    let mut viewer = page.address.events();
+    assert_eq!(viewer.next().0, "all");
+    assert_eq!(viewer.next().0, "changes");
+    let before = proxy.asked(Kind::Get);
+    let sockets = page.sockets();
+    // The requests arrive while the database does not respond.
+    proxy.responses(Flow::Hold);
+    let documents = thread::scope(|scope| {
+        let requests: Vec<_> = (0..VIEWERS)
+            .map(|_| {
+                scope.spawn(|| page.json("/action.json?name=init")["runs"][0]["result"].clone())
+            })
+            .collect();
+        eventually("the requests arrive", || {
+            page.sockets() == sockets + VIEWERS
+        });
+        proxy.wait_asked(Kind::Get, before + 1);
+        proxy.responses(Flow::Pass);
+        let documents = requests.into_iter().map(ScopedJoinHandle::join);
+        documents.collect::<Result<Vec<_>, _>>().expect("responses")
+    });
+    assert_eq!(documents, vec![json!("exit 3"); VIEWERS]);
+    assert_eq!(proxy.asked(Kind::Get) - before, 1);
+    assert_eq!(page.end().status, Some(0));
+}
+
+#[test]
 fn later_viewer_learns_how_old_the_records_are() {
     let database = shared(Flavour::MariaDb).database("serve");
     Holder::on(&database, &[]).end();
@@ -167,6 +207,38 @@ fn later_viewer_learns_how_old_the_records_are() {
     let shown = browser.run(shown).as_f64().expect("an age");
     assert!((3000.0..60_000.0).contains(&shown), "{shown}");
     drop(browser);
+    assert_eq!(page.end().status, Some(0));
+}
+
+#[test]
+fn details_say_how_old_they_are_and_their_times_pass() {
+    let database = shared(Flavour::MariaDb).database("serve");
+    let holder = Holder::on(&database, &["--ttl=1h"]);
+    let page = Page::on(&database, &["--interval=1m"]);
+    // The first viewer causes a query, and the next one follows after the interval.
+    let mut viewer = page.address.events();
+    while viewer.next().0 != "changes" {}
+    let age = || page.json("/action.json?name=init")["age_ms"].as_u64();
+    eventually("the records are old", || age() > Some(3000));
+    let browser = Browser::start(Look::WIDE);
+    browser.open(&format!("{}#/lock/init", page.address.url()));
+    browser.shows("#facts", "expires in");
+    let shown = browser.run("return performance.now() - page.detail.current");
+    let shown = shown.as_f64().expect("an age");
+    assert!((3000.0..60_000.0).contains(&shown), "{shown}");
+    for name in ["since", "lease"] {
+        let fact = || {
+            browser.run(&format!(
+                "return Array.from(document.querySelectorAll('#facts dt')).find((node) => node.textContent === '{name}')\
+                 .nextElementSibling.textContent"
+            ))
+        };
+        let first = fact();
+        eventually("the time passes without an event", || fact() != first);
+    }
+    assert_eq!(browser.run("return page.updates"), 1);
+    drop(browser);
+    assert_eq!(holder.end().status, Some(3));
     assert_eq!(page.end().status, Some(0));
 }
 

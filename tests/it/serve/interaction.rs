@@ -240,3 +240,57 @@ fn focus_stays_when_rows_move_and_disappear() {
     drop(browser);
     assert_eq!(page.end().status, Some(0));
 }
+
+#[test]
+fn event_between_a_change_of_the_address_and_its_event_is_harmless() {
+    let database = shared(Flavour::MariaDb).database("serve");
+    Holder::on(&database, &[]).end();
+    let page = Page::on(&database, &["--interval=200ms"]);
+    let browser = Browser::start(Look::WIDE);
+    browser.open(&page.address.url());
+    browser.shows("#rows", "init");
+    let outcome = browser.run(
+        "location.hash = '#/lock/init'; return loadDetail().then(() => 'done', (error) => String(error))",
+    );
+    assert_eq!(outcome, "done");
+    browser.shows("#diagnosis", "dlock status init");
+    drop(browser);
+    assert_eq!(page.end().status, Some(0));
+}
+
+#[test]
+fn name_of_a_lock_is_never_html_or_a_command() {
+    const NAME: &str = "'\"><img src=x onerror=window.pwned=1><script>window.pwned=1</script>$(x)`x`\u{202e}%2F#?&";
+    let database = shared(Flavour::MariaDb).database("serve");
+    Holder::on(&database, &[]).end();
+    let mut conn = database.admin_conn();
+    conn.exec_drop(
+        "INSERT INTO dlock_lock (action,owner_id,holder,host,user,note,command,token,ttl_us,acquired_at,renewed_at,expires_at) \
+         VALUES (?,REPEAT('x',16),?,?,?,?,?,7,600000000,UTC_TIMESTAMP(6)-INTERVAL 1 HOUR,\
+         UTC_TIMESTAMP(6)-INTERVAL 280 SECOND,UTC_TIMESTAMP(6)+INTERVAL 320 SECOND)",
+        (NAME, NAME, NAME, "u", NAME, NAME),
+    )
+    .expect("the row is inserted");
+    let page = Page::on(&database, &["--interval=200ms"]);
+    let browser = Browser::start(Look::WIDE);
+    browser.open(&page.address.url());
+    browser.shows("#problem-list", "dlock release");
+    let texts = browser.run(
+        "return ['#problem-list h3 a', '#rows a', '#rows td:nth-child(3)'].map((selector) => document.querySelector(selector).textContent)",
+    );
+    assert_eq!(texts, json!([NAME, NAME, NAME]));
+    // The link leads to the lock, and the command line is one word for the shell.
+    browser.clicks("#problem-list h3 a");
+    browser.shows("#facts", "x onerror");
+    assert_eq!(
+        browser.run("return document.getElementById('name-text').textContent"),
+        NAME
+    );
+    let line = browser.run("return document.querySelector('#diagnosis code').textContent");
+    let word = NAME.replace('\'', r"'\''");
+    assert_eq!(line, format!("dlock release '{word}' --token 7"));
+    let harm = browser.run("return [window.pwned === undefined, document.querySelectorAll('main img, main script').length]");
+    assert_eq!(harm, json!([true, 0]));
+    drop(browser);
+    assert_eq!(page.end().status, Some(0));
+}

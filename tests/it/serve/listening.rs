@@ -77,7 +77,7 @@ fn addresses_that_other_machines_reach_need_a_token() {
     let file = |path: &std::path::Path| format!("--token-file={}", path.display());
     serve(&[&file(&short)])
         .run()
-        .expect(78, "", "less than 16 characters");
+        .expect(78, "", "fewer than 16 bytes");
     serve(&["--token-file=/nonexistent"])
         .run()
         .expect(78, "", "/nonexistent");
