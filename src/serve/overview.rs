@@ -4,7 +4,7 @@
 //! browser gets all lines once, and then only those that have changed. The format is not a stable interface.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
+use std::io::{self, Write};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -32,7 +32,7 @@ pub struct Overview {
     /// The facts about the whole page, as members of a JSON object.
     head: String,
     /// One line for each action, as a JSON object, in the order of the snapshot, which is the natural order.
-    lines: Vec<(Action, String)>,
+    lines: Vec<(Action, Box<str>)>,
 }
 
 #[derive(Serialize)]
@@ -105,7 +105,7 @@ impl Overview {
         let locks = &latest.snapshot.locks;
         let lines = locks.iter().map(|record| {
             let line = line(record, latest);
-            (record.action.clone(), json(&line))
+            (record.action.clone(), json(&line).into_boxed_str())
         });
         let head = Head {
             server_time_ms: millis(latest.server_time()),
@@ -124,18 +124,23 @@ impl Overview {
         }
     }
 
-    /// Returns the event with all lines.
-    #[must_use]
-    pub fn all_event(&self) -> String {
-        self.event("all", self.lines.iter().map(|(_, line)| line), &[], &[])
+    /// Writes the event with all lines.
+    ///
+    /// # Errors
+    /// Returns the failure of a write.
+    pub fn write_all(&self, out: &mut dyn Write) -> io::Result<()> {
+        let lines: Vec<&str> = self.lines.iter().map(|(_, line)| &**line).collect();
+        self.write_event(out, "all", &lines, &[], &[])
     }
 
-    /// Returns the event with the changes since `earlier`: the lines that differ, the names of the new actions, each
+    /// Writes the event with the changes since `earlier`: the lines that differ, the names of the new actions, each
     /// with the preceding name in the list, and the names of the actions that no longer exist.
-    #[must_use]
-    pub fn changes_event(&self, earlier: &Self) -> String {
-        let mut before: HashMap<&Action, &String> = (earlier.lines.iter())
-            .map(|(name, line)| (name, line))
+    ///
+    /// # Errors
+    /// Returns the failure of a write.
+    pub fn write_changes(&self, earlier: &Self, out: &mut dyn Write) -> io::Result<()> {
+        let mut before: HashMap<&Action, &str> = (earlier.lines.iter())
+            .map(|(name, line)| (name, &**line))
             .collect();
         let (mut changed, mut added, mut previous) = (Vec::new(), Vec::new(), None);
         for (name, line) in &self.lines {
@@ -144,34 +149,34 @@ impl Overview {
                 added.push((name.as_str(), previous));
             }
             if former != Some(line) {
-                changed.push(line);
+                changed.push(&**line);
             }
             previous = Some(name.as_str());
         }
         let removed: Vec<&str> = before.into_keys().map(Action::as_str).collect();
-        let changed = changed.into_iter();
-        self.event("changes", changed, &added, &removed)
+        self.write_event(out, "changes", &changed, &added, &removed)
     }
 
-    fn event<'a>(
+    /// Writes an event part by part, so that a large one is not in memory twice.
+    fn write_event(
         &self,
+        out: &mut dyn Write,
         kind: &str,
-        lines: impl Iterator<Item = &'a String>,
+        lines: &[&str],
         added: &[(&str, Option<&str>)],
         removed: &[&str],
-    ) -> String {
+    ) -> io::Result<()> {
         let (added, removed) = (json(&added), json(&removed));
         let head = &self.head;
-        let mut text = format!(
+        write!(
+            out,
             "event: {kind}\ndata: {{{head},\"added\":{added},\"removed\":{removed},\"actions\":["
-        );
-        for (index, line) in lines.enumerate() {
+        )?;
+        for (index, line) in lines.iter().enumerate() {
             let comma = if index == 0 { "" } else { "," };
-            // Writing to a String cannot fail.
-            let _ = write!(text, "{comma}{line}");
+            write!(out, "{comma}{line}")?;
         }
-        text.push_str("]}\n\n");
-        text
+        out.write_all(b"]}\n\n")
     }
 }
 

@@ -401,11 +401,12 @@ impl Reader {
             && let Some(last) = last
             && let Some(earlier) = last.overview.get()
         {
-            let changes = self
-                .overview(&data)
-                .map(|lines| lines.changes_event(earlier));
-            let changes = changes.map(|changes| self.renderings.create(&changes));
-            data.changes = changes.map(|changes| (last.number, changes));
+            let changes = (self.overview(&data)).map(|lines| {
+                self.renderings
+                    .write(|out| lines.write_changes(earlier, out))
+            });
+            // The writer never fails.
+            data.changes = changes.and_then(Result::ok).map(|text| (last.number, text));
         }
         data
     }

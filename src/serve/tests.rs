@@ -1,5 +1,6 @@
 //! Snapshots of the documents of the page, and of the metrics.
 
+use std::io;
 use std::time::Duration;
 
 use insta::assert_snapshot;
@@ -25,6 +26,13 @@ pub(super) fn latest(locks: &[LockRecord], waiters: &[Waiter]) -> TimedSnapshot 
     )
 }
 
+/// Returns what `write` writes.
+fn written(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
+    let mut bytes = Vec::new();
+    write(&mut bytes).expect("memory can be written");
+    String::from_utf8(bytes).expect("the event is text")
+}
+
 /// Returns JSON with a newline between every two members.
 fn by_member(json: &str) -> String {
     json.replace(",\"", ",\n\"").replace("},{", "},\n{")
@@ -33,7 +41,7 @@ fn by_member(json: &str) -> String {
 #[test]
 fn event_with_all_lines() {
     let latest = latest(&states(), &waiters());
-    let event = Overview::new(&latest, INTERVAL).all_event();
+    let event = written(|out| Overview::new(&latest, INTERVAL).write_all(out));
     assert!(event.ends_with("\n\n"), "{event}");
     assert_eq!(event.trim_end().lines().count(), 2, "{event}");
     assert_snapshot!(by_member(event.trim_end()));
@@ -46,7 +54,7 @@ fn event_contains_only_the_lines_that_have_changed() {
     let removed = after.remove(0);
     after[0].holder.label = "web-9".to_owned();
     let overview = |locks: &[LockRecord]| Overview::new(&latest(locks, &[]), INTERVAL);
-    let event = overview(&after).changes_event(&overview(&before));
+    let event = written(|out| overview(&after).write_changes(&overview(&before), out));
     let data: serde_json::Value = event
         .strip_prefix("event: changes\ndata: ")
         .and_then(|data| serde_json::from_str(data).ok())
@@ -59,13 +67,15 @@ fn event_contains_only_the_lines_that_have_changed() {
     let names: Vec<_> = actions.iter().map(|line| &line["action"]).collect();
     assert_eq!(names, [after[0].action.as_str()]);
     assert_eq!(data["added"], serde_json::json!([]));
-    let event = overview(&before).changes_event(&overview(&after));
+    let event = written(|out| overview(&before).write_changes(&overview(&after), out));
     let (second, first) = (after[0].action.as_str(), removed.action.as_str());
     assert!(
         event.contains(&format!("\"added\":[[\"{first}\",null]]")),
         "{event}"
     );
-    let event = overview(&before).changes_event(&overview(std::slice::from_ref(&removed)));
+    let event = written(|out| {
+        overview(&before).write_changes(&overview(std::slice::from_ref(&removed)), out)
+    });
     assert!(
         event.contains(&format!("\"added\":[[\"{second}\",\"{first}\"],")),
         "{event}"
@@ -82,7 +92,7 @@ fn line_does_not_change_with_the_delay_between_two_statements() {
         }
         Overview::new(&latest(&states(), &waiters), INTERVAL)
     };
-    let event = overview(2).changes_event(&overview(0));
+    let event = written(|out| overview(2).write_changes(&overview(0), out));
     assert!(event.ends_with("\"actions\":[]}\n\n"), "{event}");
 }
 
@@ -130,6 +140,6 @@ fn hostile_names_stay_in_their_labels() {
     let sample = family.iter_samples().next().expect("a sample");
     let labels = sample.get_labelset().expect("the sample has labels");
     assert_eq!(labels.get_label_value("action"), Some(HOSTILE_NAME));
-    let event = Overview::new(&latest, INTERVAL).all_event();
+    let event = written(|out| Overview::new(&latest, INTERVAL).write_all(out));
     assert_eq!(event.trim_end().lines().count(), 2, "{event}");
 }

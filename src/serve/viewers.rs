@@ -169,8 +169,13 @@ fn event(
         },
         _ => {
             let lines = reader.overview(data)?;
+            // The writer never fails.
+            let create = || {
+                let text = renderings.write(|out| lines.write_all(out));
+                text.unwrap_or_else(|_| renderings.create(""))
+            };
             Event {
-                text: (data.all).get(|| renderings.create(&lines.all_event())),
+                text: data.all.get(create),
                 sent: Some(data.sent),
             }
         }
