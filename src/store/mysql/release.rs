@@ -66,8 +66,8 @@ impl Database {
                         if freed.next == NextGrant::None =>
                     {
                         let owner_id = request.owner_id;
-                        let lost = self.lost_grant(contender, Grant { owner_id, token })?;
-                        Response::NotHolder(lost.or(*loss))
+                        let found = self.lost_grant(contender, Grant { owner_id, token })?;
+                        Response::NotHolder(found.or(*loss))
                     }
                     _ => response,
                 })

@@ -6,7 +6,7 @@ use crate::holder::Holder;
 use crate::proxy::Proxy;
 use crate::servers::{Flavour, shared};
 
-/// The server executes the contents of version comments, but has no function GTID_SUBSET. Two proxies rewrite the
+/// The server executes the contents of version comments, but has no function `GTID_SUBSET`. Two proxies rewrite the
 /// version and the call of this function, so that MySQL returns the error of TiDB.
 #[test]
 fn packets_for_tidb_contain_no_version_comments() {
