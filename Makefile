@@ -141,6 +141,7 @@ lint: deny ## Check the format, the lints, the documentation and the dependencie
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets --test model -- --deny warnings
 	$(CARGO) clippy --locked --features mutants -- --deny warnings
+	$(CARGO) clippy --locked --no-default-features -- --deny warnings
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --no-deps --document-private-items
 
 # The first run compiles cargo-deny, which takes one or two minutes. deny.toml contains the rules.
@@ -148,8 +149,8 @@ deny: ## Check the licences, versions and sources of the dependencies
 	deny=$$(tests/servers/fetch --path cargo-deny) && \
 		"$$deny" --locked check --deny warnings bans licenses sources
 
-# Measures the cost of one exec, the queue, dlock status, and the page of dlock serve. Compares dlock with etcdctl, with flock and with a program
-# that acquires no lock. The measured dlock is the program that `make` builds.
+# Measures the cost of one exec, the queue, dlock status, and the page of dlock serve. Compares dlock with etcdctl, with
+# flock and with a program that acquires no lock. The measured dlock is the program that `make` builds.
 bench: export RUSTFLAGS = $(STATIC_FLAGS)
 bench: ## Compare the speed of dlock, etcdctl and flock
 	tests/servers/fetch mariadb mysql etcd zsh fish bash-completion chromium

@@ -355,7 +355,7 @@ fn queue_lock_that_a_foreign_session_keeps_is_used_again_later() {
             .expect("the queue lock can be requested");
         assert_eq!(taken, Some(1));
         let verbose = queue.contender("a", &["-v"]).run();
-        verbose.expect(0, "", "has its queue lock: waiting for init by polling");
+        verbose.expect(0, "", "the queue lock of init cannot be used for now");
         let holder = queue.holder();
         queue
             .contender("b", &["-n"])

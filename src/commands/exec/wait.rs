@@ -159,7 +159,7 @@ impl EventLoop<'_> {
                 format!("named locks do not work on this server: waiting for {action} by polling")
             }
             (QueueLock::Unavailable, true) => format!(
-                "a session that neither holds {action} nor waits for it has its queue lock: waiting for {action} by polling"
+                "the queue lock of {action} cannot be used for now, normally because another session keeps it: waiting for {action} by polling"
             ),
         };
         self.report.debug(EventKind::NoNamedLocks, text);

@@ -68,18 +68,18 @@ fn finding(target: &Target, state: &HostState, is_used: bool) -> Finding {
         }
         Ok(_) => Finding::ok(
             Check::Hosts,
-            format!("{address} accepts writes, and exec uses it if no host before it does"),
+            format!("{address} accepts writes, and exec uses it only if no earlier host accepts writes"),
         ),
         Err(failure) if is_used => Finding::fail(
             Check::Hosts,
             &failure.message,
-            "exec does not try the hosts after this one, because such an error must not stay unnoticed",
+            "exec does not try the hosts after this one, because you must know about such an error",
             "fix the cause on this host, or remove the host from the list",
         ),
         Err(failure) => Finding::warn(
             Check::Hosts,
             &failure.message,
-            "exec tries this host before or after the others, and cannot use it now",
+            "exec cannot use this host now, but tries it again for later connections",
             "start the server, or remove the host from the list",
         ),
     }

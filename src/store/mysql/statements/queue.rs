@@ -176,8 +176,9 @@ fn let_earlier_waiter_pass(action: &str, owner_id: OwnerId, name: &str) -> Strin
 
 /// Reads the queue entries of dead waiters of `action`: waiters whose session has ended, and waiters that have stopped
 /// polling. dlock can check only sessions of this account on this server, and sessions before the start of this server.
-/// An entry of a session on another server counts as dead a day after its latest update. Only the first 20 entries are checked, because with a thousand waiters
-/// each new waiter would otherwise compare a thousand entries with a thousand sessions.
+/// An entry of a session on another server counts as dead a day after its latest update. Only the first 20 entries are
+/// checked, because with a thousand waiters each new waiter would otherwise compare a thousand entries with a thousand
+/// sessions.
 pub(in crate::store::mysql) fn dead_entries(action: &Action) -> String {
     format!(
         "SELECT {REQUEST},w.position,w.session_id \
