@@ -479,7 +479,9 @@ function tickDetail() {
   const { detail } = page;
   if (!detail) return;
   const passed = detail.document ? performance.now() - detail.current : 0;
-  const isShown = detail.failure !== "" || passed > staleAfter();
+  // While the page connects, the interval of the server is unknown.
+  const isConnecting = !page.head && page.failure === "";
+  const isShown = detail.failure !== "" || (!isConnecting && passed > staleAfter());
   const why = detail.failure ? `${detail.failure}; the` : "The";
   const text = detail.document ? `${why} facts below are not current` : detail.failure;
   // Screen readers announce the first part, which does not change each second.
