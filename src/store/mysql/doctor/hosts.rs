@@ -68,7 +68,9 @@ fn finding(target: &Target, state: &HostState, is_used: bool) -> Finding {
         }
         Ok(_) => Finding::ok(
             Check::Hosts,
-            format!("{address} accepts writes, and exec uses it only if no earlier host accepts writes"),
+            format!(
+                "{address} accepts writes, and exec uses it only if no earlier host accepts writes"
+            ),
         ),
         Err(failure) if is_used => Finding::fail(
             Check::Hosts,
