@@ -32,6 +32,7 @@ fn packets_for_tidb_contain_no_version_comments() {
     exec(&["-n"]).run().expect(75, "", "init is held by");
     let waiter = exec(&["-v"]).start();
     waiter.wait_for_output("named locks do not work on this server");
+    waiter.wait_for_output("init is held by");
     assert_eq!(holder.end().status, Some(3));
     waiter.wait().expect(0, "ran\n", "init is held by");
     let sessions = proxy.sessions();
