@@ -1,6 +1,6 @@
 //! `dlock serve`: a page for operators, and metrics of all actions for monitoring.
 //!
-//! One thread runs an HTTP server (`server`). A second thread has the only connection to the database (`reader`):
+//! One thread runs an HTTP server (`server`). A second thread has the only connection to the database (`query_thread`):
 //! all viewers share its responses, and it sends no query if there is neither a viewer nor a request. The page only
 //! reads. It shows the commands with which an operator acts.
 //!
@@ -15,6 +15,7 @@ mod assets;
 pub mod listener;
 pub mod metrics;
 pub mod overview;
+mod query_thread;
 pub mod reader;
 pub mod rendering;
 mod router;

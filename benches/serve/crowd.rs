@@ -100,7 +100,7 @@ fn requests(address: &Address, time: Duration) -> Vec<Duration> {
     times
 }
 
-/// What a slow client does with one byte per second.
+/// A client that sends or reads one byte per second.
 #[derive(Clone, Copy)]
 enum SlowClient {
     Sends,

@@ -1,24 +1,21 @@
 //! Reads the records for all viewers, over one connection to the database.
 //!
-//! The connection belongs to a thread, because the driver blocks. A task sends it one query after another: at most one
-//! query for all records in each interval, and only while there is demand. If there is no demand for some time, the
-//! connection is closed.
+//! A task sends one query after another to the database thread: at most one query for all records in each interval, and
+//! only while there is demand. If there is no demand for some time, the connection is closed.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 
 use super::action_document::Runs;
 use super::overview::Overview;
+use super::query_thread::QueryThread;
 use super::rendering::{Cached, Rendering, Renderings};
-use crate::event::database::THREAD_NAME;
 use crate::exit::Status;
 use crate::lease::Token;
 use crate::lease::action::Action;
@@ -26,18 +23,14 @@ use crate::lease::instant::BootInstant;
 use crate::store::mysql::{Database, Selection};
 use crate::store::target::Targets;
 use crate::store::{Failure, FailureKind, HistoryFilter, LockRecord};
-use crate::sys::socket::Interrupter;
 use crate::sys::{clock, heap};
-use crate::watch::app::poller::{CONNECT_TIMEOUT, IO_TIMEOUT, RESPONSE_TIMEOUT};
+use crate::watch::app::poller::{CONNECT_TIMEOUT, RESPONSE_TIMEOUT};
 use crate::watch::selection::ActionSelection;
 use crate::watch::snapshot::TimedSnapshot;
 
 /// Time without a query after which the connection is closed. It is longer than the usual interval of a monitoring
 /// system, so that a scrape normally needs no login.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
-
-/// Time without a query after which the server ends the session, if this process does not close the connection.
-const SESSION_TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Maximum time from a query that failed to the next one. It also applies if the interval is longer, so that the page
 /// recovers soon after the database.
@@ -98,9 +91,6 @@ pub struct Data {
     pub metrics: Cached,
 }
 
-/// A query on the database thread.
-type Query = Box<dyn FnOnce(&mut Database) + Send>;
-
 /// Reads the records.
 #[derive(Debug)]
 pub struct Reader {
@@ -130,13 +120,6 @@ pub enum LogLine {
     Failed(String),
     /// A query succeeded after a failure.
     Recovered,
-}
-
-#[derive(Debug)]
-struct QueryThread {
-    queries: mpsc::Sender<Query>,
-    interrupter: Interrupter,
-    servers: String,
 }
 
 #[derive(Debug)]
@@ -499,54 +482,6 @@ fn snapshot(database: &mut Database) -> Result<TimedSnapshot, Failure> {
         clock::now(),
         clock::wall(),
     ))
-}
-
-impl QueryThread {
-    fn start(targets: Targets) -> io::Result<Self> {
-        let servers = targets.to_string();
-        let mut database = Database::new(targets, IO_TIMEOUT, SESSION_TIMEOUT);
-        let interrupter = database.interrupter();
-        let (queries, receiver) = mpsc::channel::<Query>();
-        thread::Builder::new()
-            .name(THREAD_NAME.to_owned())
-            .spawn(move || {
-                for query in receiver {
-                    query(&mut database);
-                }
-            })?;
-        Ok(Self {
-            queries,
-            interrupter,
-            servers,
-        })
-    }
-
-    /// Runs `query` on the thread. After `limit`, interrupts the connection and returns a failure. The thread then runs
-    /// the next query when this one has ended.
-    async fn query<T: Send + 'static>(
-        &self,
-        limit: Duration,
-        query: impl FnOnce(&mut Database) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, Failure> {
-        let (sender, response) = oneshot::channel();
-        let query = move |database: &mut Database| {
-            // Nobody waits any more for the result of a query that took too long or whose client is gone.
-            if !sender.is_closed() {
-                let _ = sender.send(query(database));
-            }
-        };
-        let failure = |why: String| Failure::new(FailureKind::Unreachable, why);
-        let ended = || failure("the database thread has ended".to_owned());
-        self.queries.send(Box::new(query)).map_err(|_| ended())?;
-        if let Ok(outcome) = timeout(limit, response).await {
-            return outcome.map_err(|_| ended())?;
-        }
-        self.interrupter.interrupt();
-        let servers = &self.servers;
-        Err(failure(format!(
-            "no response from {servers} within {limit:?}"
-        )))
-    }
 }
 
 /// Describes the failure of a query, without the address of the server, the account and the text of the server.

@@ -1,4 +1,4 @@
-//! Starts clusters of three servers on 127.0.0.1: Galera and Group Replication. All tests of one cluster share it, one
+//! Starts clusters of three servers on 127.0.0.1: Galera and Group Replication. Makes a server a replica of another one. All tests of one cluster share it, one
 //! test at a time, and each test leaves a cluster of three healthy members behind.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -7,7 +7,7 @@ use std::thread::{self, ScopedJoinHandle};
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::eventually;
-use crate::servers::{Series, Server};
+use crate::servers::{Flavour, Series, Server};
 
 /// The nodes of a Galera cluster, each with its own state.
 pub(crate) struct Galera {
@@ -46,6 +46,43 @@ pub(crate) fn run(server: &Server, statement: &str) {
 pub(crate) fn value(server: &Server, query: &str) -> Option<String> {
     let outcome = server.admin().query_first(query);
     outcome.unwrap_or_else(|error| panic!("{query}: {error}"))
+}
+
+/// Makes `replica`, which is empty, a read-only replica that copies all changes of `primary`.
+pub(crate) fn replicate(primary: &Server, replica: &Server) {
+    // A replica that became the primary has copied the account.
+    run(
+        primary,
+        "CREATE USER IF NOT EXISTS repl@'%' IDENTIFIED BY 'repl'; GRANT REPLICATION SLAVE ON *.* TO repl@'%'",
+    );
+    let port = primary.port();
+    let source = match primary.flavour() {
+        Flavour::MariaDb => format!(
+            "CHANGE MASTER TO MASTER_HOST='127.0.0.1',MASTER_PORT={port},MASTER_USER='repl',MASTER_PASSWORD='repl',\
+             MASTER_CONNECT_RETRY=1,MASTER_USE_GTID=slave_pos"
+        ),
+        Flavour::MySql => format!(
+            "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1',SOURCE_PORT={port},SOURCE_USER='repl',\
+             SOURCE_PASSWORD='repl',SOURCE_CONNECT_RETRY=1,SOURCE_AUTO_POSITION=1,GET_SOURCE_PUBLIC_KEY=1"
+        ),
+    };
+    // read_only is not an option of the start, because a server that has become the primary may be restarted.
+    run(
+        replica,
+        &format!("SET GLOBAL read_only=ON; {source}; START REPLICA"),
+    );
+}
+
+/// Waits until `replica` has the current changes of `primary`.
+pub(crate) fn wait_replicated(primary: &Server, replica: &Server) {
+    let (position, wait) = match primary.flavour() {
+        Flavour::MariaDb => ("@@gtid_binlog_pos", "MASTER_GTID_WAIT"),
+        Flavour::MySql => ("@@global.gtid_executed", "WAIT_FOR_EXECUTED_GTID_SET"),
+    };
+    let done = value(primary, &format!("SELECT {position}"));
+    let done = done.expect("the primary has a binary log");
+    let waited = value(replica, &format!("SELECT {wait}('{done}',60)"));
+    assert_eq!(waited.as_deref(), Some("0"), "{done}");
 }
 
 impl Galera {

@@ -5,7 +5,7 @@ use std::thread;
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, Running, eventually};
-use crate::clusters::{Galera, galera, group, run, value};
+use crate::clusters::{Galera, galera, group, replicate, run, value, wait_replicated};
 use crate::doctor::Findings;
 use crate::holder::{Holder, renewals};
 use crate::hosts::{host, url};
@@ -62,38 +62,8 @@ fn replicable(flavour: Flavour, id: &str) -> Server {
 fn primary_and_replica(flavour: Flavour) -> [Server; 2] {
     let servers = ["--server-id=1", "--server-id=2"].map(|id| replicable(flavour, id));
     let [primary, replica] = &servers;
-    let port = primary.port();
-    run(
-        primary,
-        "CREATE USER repl@'127.0.0.1' IDENTIFIED BY 'repl'; GRANT REPLICATION SLAVE ON *.* TO repl@'127.0.0.1'",
-    );
-    let source = match flavour {
-        Flavour::MariaDb => format!(
-            "CHANGE MASTER TO MASTER_HOST='127.0.0.1',MASTER_PORT={port},MASTER_USER='repl',MASTER_PASSWORD='repl',\
-             MASTER_USE_GTID=slave_pos"
-        ),
-        Flavour::MySql => format!(
-            "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1',SOURCE_PORT={port},SOURCE_USER='repl',\
-             SOURCE_PASSWORD='repl',SOURCE_AUTO_POSITION=1,GET_SOURCE_PUBLIC_KEY=1"
-        ),
-    };
-    run(
-        replica,
-        &format!("SET GLOBAL read_only=ON; {source}; START REPLICA"),
-    );
+    replicate(primary, replica);
     servers
-}
-
-/// Waits until `replica` has the current changes of `primary`.
-fn wait_applied(primary: &Server, replica: &Server, flavour: Flavour) {
-    let (position, wait) = match flavour {
-        Flavour::MariaDb => ("@@gtid_binlog_pos", "MASTER_GTID_WAIT"),
-        Flavour::MySql => ("@@global.gtid_executed", "WAIT_FOR_EXECUTED_GTID_SET"),
-    };
-    let done = value(primary, &format!("SELECT {position}"));
-    let done = done.expect("the primary has a binary log");
-    let waited = value(replica, &format!("SELECT {wait}('{done}',60)"));
-    assert_eq!(waited.as_deref(), Some("0"), "{done}");
 }
 
 #[test]
@@ -107,7 +77,7 @@ fn a_holder_and_waiters_follow_to_a_replica_that_becomes_the_primary() {
                 let all = hosts(&servers);
                 // The first entry is the replica, which is skipped before the switch.
                 let all = [all[1].clone(), all[0].clone()];
-                wait_applied(primary, replica, flavour);
+                wait_replicated(primary, replica);
                 let exec = dlock(&database, &all, &["exec"]);
                 let holder = Holder::start(exec, &["-v", "--ttl", "12s"]);
                 let waiters = ["one", "two"].map(|name| {
@@ -124,7 +94,7 @@ fn a_holder_and_waiters_follow_to_a_replica_that_becomes_the_primary() {
                     waiter
                 });
                 run(primary, "SET GLOBAL read_only=ON");
-                wait_applied(primary, replica, flavour);
+                wait_replicated(primary, replica);
                 run(
                     replica,
                     "STOP REPLICA; RESET REPLICA ALL; SET GLOBAL read_only=OFF",

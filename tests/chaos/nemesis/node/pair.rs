@@ -7,7 +7,7 @@ use mysql::prelude::Queryable;
 use rustix::process::Signal;
 
 use super::Cluster;
-use crate::clusters::{run, value};
+use crate::clusters::{replicate, run, wait_replicated};
 use crate::fault_kind::FaultKind;
 use crate::middle::Middle;
 use crate::nemesis::server::send;
@@ -27,12 +27,6 @@ pub(crate) struct Pair {
 /// Starts a primary and its replica.
 pub(crate) fn start(flavour: Flavour) -> Pair {
     let primary = start_server(flavour);
-    for statement in [
-        "CREATE USER repl@'%' IDENTIFIED BY 'repl'",
-        "GRANT REPLICATION SLAVE ON *.* TO repl@'%'",
-    ] {
-        run(&primary, statement);
-    }
     let replica = start_replica(&primary);
     Pair {
         middle: match flavour {
@@ -68,34 +62,8 @@ fn start_server(flavour: Flavour) -> Server {
 /// Starts an empty replica, which copies all changes of `primary`.
 fn start_replica(primary: &Server) -> Server {
     let replica = start_server(primary.flavour());
-    // This is not an option of the start, because a server that has become the primary may be restarted.
-    run(&replica, "SET GLOBAL read_only=ON");
-    let port = primary.port();
-    let source = match primary.flavour() {
-        Flavour::MariaDb => format!(
-            "CHANGE MASTER TO MASTER_HOST='127.0.0.1',MASTER_PORT={port},MASTER_USER='repl',MASTER_PASSWORD='repl',\
-             MASTER_CONNECT_RETRY=1,MASTER_USE_GTID=slave_pos"
-        ),
-        Flavour::MySql => format!(
-            "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1',SOURCE_PORT={port},SOURCE_USER='repl',\
-             SOURCE_PASSWORD='repl',SOURCE_CONNECT_RETRY=1,SOURCE_AUTO_POSITION=1,GET_SOURCE_PUBLIC_KEY=1"
-        ),
-    };
-    run(&replica, &source);
-    run(&replica, "START REPLICA");
+    replicate(primary, &replica);
     replica
-}
-
-/// Waits until `replica` has the current changes of `primary`.
-fn wait_applied(primary: &Server, replica: &Server) {
-    let (position, wait) = match primary.flavour() {
-        Flavour::MariaDb => ("@@gtid_binlog_pos", "MASTER_GTID_WAIT"),
-        Flavour::MySql => ("@@global.gtid_executed", "WAIT_FOR_EXECUTED_GTID_SET"),
-    };
-    let done = value(primary, &format!("SELECT {position}"));
-    let done = done.expect("the primary has a binary log");
-    let waited = value(replica, &format!("SELECT {wait}('{done}',60)"));
-    assert_eq!(waited.as_deref(), Some("0"), "{done}");
 }
 
 impl Pair {
@@ -145,7 +113,7 @@ impl Cluster for Pair {
             }
             FaultKind::SwitchPrimary => {
                 run(primary, "SET GLOBAL read_only=ON");
-                wait_applied(primary, replica);
+                wait_replicated(primary, replica);
                 self.promote();
             }
             FaultKind::LosePrimary => {
@@ -177,7 +145,7 @@ impl Cluster for Pair {
         };
         let replicates = (&*receives, &*applies) == REPLICATES;
         if replicates {
-            wait_applied(primary, replica);
+            wait_replicated(primary, replica);
         }
         replicates
     }
