@@ -27,6 +27,9 @@ pub enum Event {
     Connections(CommandConnections),
     /// The command's heartbeat file has changed.
     Heartbeat,
+    /// The command's heartbeat file cannot be read. Contains the error number. A [`Event::Heartbeat`] follows if the file
+    /// can be read again.
+    HeartbeatUnreadable(i32),
     /// A hook has ended, or was not started. Contains the result.
     Hook(HookTrigger, HookResult),
     /// The metrics thread sent a notification.

@@ -66,6 +66,11 @@ pub fn run() -> Status {
     };
     let report = Report::new(verbosity, cli.common.log_format);
     let is_exec = matches!(cli.command, Command::Exec(_));
+    if is_exec {
+        for warning in cli::environment::ignored(|name| std::env::var_os(name).is_some()) {
+            report.info(EventKind::Message, warning);
+        }
+    }
     let status = match dispatch(cli, &report) {
         Ok(status) => status,
         Err(error) => {
@@ -112,10 +117,11 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
         Command::Setup(args) if args.print => {
             let settings = settings()?;
             match settings.targets() {
-                Ok(targets) => commands::setup::print(targets.database()),
                 Err(error) if cli.common.connection.names_a_source() => Err(error.into()),
-                // Only the database name is needed.
-                Err(_) => commands::setup::print(settings.database().unwrap_or("dlock")),
+                // No server is needed.
+                _ => {
+                    commands::setup::print(settings.database(), settings.user().unwrap_or("dlock"))
+                }
             }
         }
         Command::Setup(_) => commands::setup::run(targets()?, report),

@@ -92,6 +92,9 @@ pub struct RunMetrics {
     /// process that took over the lease, or the operator that revoked the lease. Empty if the cause is a different one
     /// or is unknown.
     pub other: String,
+    /// Time until which the lease stays held for `--min-hold`, as a duration since 1970 by this machine's clock. None
+    /// before the release, and if the release has freed the lease.
+    pub min_hold_until: Option<Duration>,
     /// Exit status of dlock. None until the status is known.
     pub status: Option<Status>,
     /// Time at which the run ended, as a duration since 1970 by this machine's clock. None before the end of the run.
@@ -114,6 +117,7 @@ impl RunMetrics {
             outcome: None,
             reason: String::new(),
             other: String::new(),
+            min_hold_until: None,
             status: None,
             ended_at: None,
         }

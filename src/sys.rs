@@ -9,6 +9,8 @@ pub mod group_child;
 pub mod heap;
 pub mod host;
 pub mod inherited;
+pub mod interpreter;
+pub mod output_file;
 pub mod pending_child;
 pub mod proc;
 pub mod process;

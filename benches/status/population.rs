@@ -98,7 +98,8 @@ impl Population {
 }
 
 /// SQL expression for the name of the queue lock of a row's action.
-const LOCK_NAME: &str = "CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/',action),256),40))";
+const LOCK_NAME: &str =
+    "CONCAT('dlock:',LEFT(SHA2(CONCAT(CAST(DATABASE() AS BINARY),x'00',action),256),40))";
 
 /// Returns the statement that inserts the actions with the numbers `first..end`. An action is held if the SQL condition
 /// `held` is true for its number.

@@ -45,7 +45,7 @@ pub struct ConnectionArgs {
     pub host: Option<String>,
 
     /// TCP port of the hosts that specify no port [default: 3306].
-    #[arg(long, env = "DLOCK_PORT", value_name = "PORT", global = true)]
+    #[arg(long, env = "DLOCK_PORT", value_name = "PORT", global = true, value_parser = port)]
     pub port: Option<u16>,
 
     /// Unix socket of the server, instead of host and port.
@@ -133,4 +133,18 @@ impl ConnectionArgs {
             on_command_line: self.on_command_line.clone(),
         }
     }
+}
+
+/// Parses a TCP port. `config` refuses 0.
+///
+/// # Errors
+/// Fails if `text` is not a port. Names the cause if Kubernetes has set `DLOCK_PORT`.
+fn port(text: &str) -> Result<u16, &'static str> {
+    text.parse().map_err(|_| match text.contains("://") {
+        true => {
+            "Kubernetes sets DLOCK_PORT for a Service with the name dlock; \
+             set enableServiceLinks: false in the spec of the pod"
+        }
+        false => "must be a number from 1 to 65535",
+    })
 }

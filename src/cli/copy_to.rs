@@ -8,7 +8,7 @@ const EXAMPLES: &str = "dlock copy-to /tools/dlock";
 /// Options of `copy-to`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = super::footer::footer(EXAMPLES),
+    after_help = super::footer::offline_footer(EXAMPLES),
     after_long_help = super::footer::long_footer("copy-to", EXAMPLES)
 )]
 pub struct CopyToArgs {

@@ -11,6 +11,36 @@ use clap::error::ErrorKind;
 /// Beginning of the names of dlock's variables.
 const PREFIX: &str = "DLOCK_";
 
+/// Beginning of the names of the variables of the options of a subcommand. Options that all subcommands share have
+/// variables without `OPT_`.
+const OPTION_PREFIX: &str = "DLOCK_OPT_";
+
+/// Returns true if the variable `name` belongs to an option of a subcommand.
+pub(super) fn is_of_subcommand(name: &OsStr) -> bool {
+    name.to_string_lossy().starts_with(OPTION_PREFIX)
+}
+
+/// Variables that dlock sets for its command although an option has a similar variable.
+const SET_FOR_COMMANDS: [&str; 3] = ["DLOCK_ACTION", "DLOCK_HOLDER", "DLOCK_TTL"];
+
+/// Returns a warning for each variable that dlock sets for commands and `exec` does not read, if it does not come from an
+/// outer dlock. `is_set` returns true if a variable is set.
+#[must_use]
+pub fn ignored(is_set: impl Fn(&str) -> bool) -> Vec<String> {
+    // An outer dlock also sets the token, even for hooks.
+    if is_set("DLOCK_TOKEN") {
+        return Vec::new();
+    }
+    let set = SET_FOR_COMMANDS.into_iter().filter(|name| is_set(name));
+    let warning = |name: &str| {
+        let option = name.replacen(PREFIX, OPTION_PREFIX, 1);
+        format!(
+            "the environment variable {name} has no effect, because dlock sets it for commands; did you mean {option}?"
+        )
+    };
+    set.map(warning).collect()
+}
+
 /// Returns the names of the variables of all options.
 #[must_use]
 pub fn option_variables() -> Vec<String> {
@@ -66,7 +96,11 @@ pub(super) fn check(
 }
 
 fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let distance = |known: &&str| strsim::damerau_levenshtein(name, known);
+    let as_option = name.replacen(PREFIX, OPTION_PREFIX, 1);
+    let distance = |known: &&str| {
+        let of = |name: &str| strsim::damerau_levenshtein(name, known);
+        of(name).min(of(&as_option))
+    };
     let nearest = known.min_by_key(distance);
     let advice = match nearest.filter(|known| distance(known) <= 3) {
         Some(known) => format!("did you mean {known}?"),
@@ -99,7 +133,7 @@ fn is_service_link(name: &str, value: &OsStr) -> bool {
 mod tests {
     use clap::CommandFactory;
 
-    use super::{Cli, check};
+    use super::{Cli, SET_FOR_COMMANDS, check, ignored, option_variables};
 
     fn message(name: &str, value: &str) -> Option<String> {
         let environment = [(name.into(), value.into()), ("PATH".into(), "/bin".into())];
@@ -111,6 +145,8 @@ mod tests {
     fn unknown_variable_is_a_usage_error_that_suggests_the_nearest_name() {
         for (name, advice) in [
             ("DLOCK_OPT_WIAT", "did you mean DLOCK_OPT_WAIT?"),
+            ("DLOCK_WAIT", "did you mean DLOCK_OPT_WAIT?"),
+            ("DLOCK_NONBLOK", "did you mean DLOCK_OPT_NONBLOCK?"),
             ("DLOCK_TOKENS", "did you mean DLOCK_TOKEN?"),
             ("DLOCK_PASWORD_FILE", "did you mean DLOCK_PASSWORD_FILE?"),
             (
@@ -121,6 +157,22 @@ mod tests {
             assert_eq!(
                 message(name, "S3NTINEL").expect("the variable is unknown"),
                 format!("error: the environment variable {name} is unknown; {advice}\n")
+            );
+        }
+    }
+
+    #[test]
+    fn variable_that_dlock_sets_is_warned_about_if_no_dlock_has_set_it() {
+        let warnings = ignored(|name| name == "DLOCK_TTL");
+        assert!(warnings[0].contains(" DLOCK_TTL ") && warnings[0].contains("DLOCK_OPT_TTL?"));
+        assert_eq!(warnings.len(), 1);
+        assert_eq!(ignored(|_| true), [""; 0]);
+        let known = option_variables();
+        for name in SET_FOR_COMMANDS {
+            assert_eq!(ignored(|set| set == name).len(), 1, "{name}");
+            assert!(
+                known.contains(&name.replace("DLOCK_", "DLOCK_OPT_")),
+                "{name}"
             );
         }
     }

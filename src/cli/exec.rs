@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args};
 
 use super::name::NameArgs;
 use super::observe::ObserveArgs;
@@ -21,6 +22,15 @@ dlock exec report --nonblock -- ./report.sh      # skip if it runs\n\
 dlock exec init --once=v42 -- ./migrate.sh       # once for each release\n\
 dlock exec report --once-per 1h -- ./report.sh   # cron on several hosts";
 
+/// Options that an inner dlock cannot keep under the lease of an outer one, as ids of arguments.
+const UNKEPT_INSIDE: [(&str, &str); 5] = [
+    ("once", "--once"),
+    ("once_per", "--once-per"),
+    ("min_hold", "--min-hold"),
+    ("max_runtime", "--max-runtime"),
+    ("fence", "--fence"),
+];
+
 /// Options of `exec`.
 #[derive(Debug, Args)]
 #[expect(
@@ -33,6 +43,11 @@ dlock exec report --once-per 1h -- ./report.sh   # cron on several hosts";
     after_long_help = super::footer::long_footer("exec", EXAMPLES)
 )]
 pub struct ExecArgs {
+    /// The options in `UNKEPT_INSIDE` that are given on the command line. Such an option in the environment may be meant for
+    /// an outer dlock.
+    #[arg(skip)]
+    pub unkept_inside: Vec<&'static str>,
+
     /// Name of the lock.
     #[command(flatten)]
     pub name: NameArgs,
@@ -196,4 +211,13 @@ pub struct ExecArgs {
     #[arg(required = true, last = true, value_name = "COMMAND")]
     #[arg(value_hint = clap::ValueHint::CommandWithArguments)]
     pub command: Vec<OsString>,
+}
+
+impl ExecArgs {
+    /// Notes which options in `matches` are given on the command line.
+    pub fn note_command_line(&mut self, matches: &ArgMatches) {
+        let is_typed = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
+        let typed = UNKEPT_INSIDE.into_iter().filter(|(id, _)| is_typed(id));
+        self.unkept_inside = typed.map(|(_, name)| name).collect();
+    }
 }

@@ -8,7 +8,7 @@ dlock explain       # all exit statuses";
 /// Options of `explain`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = super::footer::footer(EXAMPLES),
+    after_help = super::footer::offline_footer(EXAMPLES),
     after_long_help = super::footer::long_footer("explain", EXAMPLES)
 )]
 pub struct ExplainArgs {

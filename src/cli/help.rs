@@ -9,7 +9,7 @@ const VERSION_EXAMPLES: &str = "dlock version";
 /// Options of `help`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = super::footer::footer(EXAMPLES),
+    after_help = super::footer::offline_footer(EXAMPLES),
     after_long_help = super::footer::long_footer("help", EXAMPLES)
 )]
 pub struct HelpArgs {
@@ -21,7 +21,7 @@ pub struct HelpArgs {
 /// Options of `version`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = super::footer::footer(VERSION_EXAMPLES),
+    after_help = super::footer::offline_footer(VERSION_EXAMPLES),
     after_long_help = super::footer::long_footer("version", VERSION_EXAMPLES)
 )]
 pub struct VersionArgs {}

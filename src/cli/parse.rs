@@ -26,9 +26,6 @@ const CONTRADICTIONS: [(&str, &str); 7] = [
     ("quiet", "verbose"),
 ];
 
-/// What `dlock --version` prints. It is printed before the options are built, because scripts often ask for the version.
-const VERSION: &str = concat!("dlock ", env!("CARGO_PKG_VERSION"), "\n");
-
 /// Options whose value must follow `=`, because a word after the option may be an argument.
 const SEPARABLE: [&str; 3] = ["once", "done", "watch"];
 
@@ -52,7 +49,9 @@ pub fn parse(arguments: &[OsString], others: &[&str]) -> Result<Cli, clap::Error
     if let [_, word] = arguments
         && (word == "--version" || word == "-V")
     {
-        return Err(clap::Error::raw(ErrorKind::DisplayVersion, VERSION));
+        // Scripts often ask for the version, so no options are built.
+        let program = Command::new("dlock").version(env!("CARGO_PKG_VERSION"));
+        program.try_get_matches_from(arguments)?;
     }
     let (cli, used) = match parse_quickly(arguments) {
         Some(found) => found,
@@ -82,7 +81,8 @@ fn parse_quickly(arguments: &[OsString]) -> Option<(Cli, Command)> {
     let word = arguments.get(1)?;
     let (name, add_options) = *FREQUENT.iter().find(|(name, _)| word == name)?;
     let root = CommonArgs::augment_args(Command::new("dlock").args_override_self(true));
-    let mut command = root.subcommand(add_options(Command::new(name)));
+    let subcommand = add_options(Command::new(name));
+    let mut command = root.subcommand(subcommand.mut_args(without_empty_variable));
     let matches = command.try_get_matches_from_mut(arguments).ok()?;
     let typed = Typed::from(&matches);
     let has_contradiction = levels(&matches).any(|level| {
@@ -107,6 +107,9 @@ fn check_values(typed: &Typed, root: &Command, arguments: &[OsString]) -> Result
 fn cli(matches: &ArgMatches) -> Result<Cli, clap::Error> {
     let mut cli = Cli::from_arg_matches(matches)?;
     cli.common.connection.note_command_line(matches);
+    if let (Cmd::Exec(args), Some((_, matches))) = (&mut cli.command, matches.subcommand()) {
+        args.note_command_line(matches);
+    }
     Ok(cli)
 }
 
@@ -117,7 +120,7 @@ fn parse_thoroughly(arguments: &[OsString]) -> Result<Cli, clap::Error> {
         command.mut_args(
             |argument| match typed.overrides(argument.get_id().as_str()) {
                 true => without_variable(argument),
-                false => argument,
+                false => without_empty_variable(argument),
             },
         )
     });
@@ -248,6 +251,19 @@ fn from(matches: &ArgMatches, source: ValueSource) -> impl Iterator<Item = &Id> 
 
 fn without_variable(argument: clap::Arg) -> clap::Arg {
     argument.env(Resettable::<OsStr>::Reset)
+}
+
+/// Removes the variable of `argument` if it is an empty variable of an option of a subcommand, which counts as not set.
+/// An empty variable of an option that all subcommands share stays an error, because it may be a secret that is missing.
+fn without_empty_variable(argument: clap::Arg) -> clap::Arg {
+    let is_empty = argument.get_env().is_some_and(|name| {
+        environment::is_of_subcommand(name)
+            && std::env::var_os(name).is_some_and(|it| it.is_empty())
+    });
+    match is_empty {
+        true => without_variable(argument),
+        false => argument,
+    }
 }
 
 /// Applies `change` to `command` and to its subcommands.

@@ -226,7 +226,7 @@ impl<'a> Line<'a> {
         let mut arguments = self.subcommand.get_arguments();
         arguments.any(|argument| {
             argument.get_env() == Some(OsStr::new("DLOCK_OPT_ACTION"))
-                && std::env::var_os("DLOCK_OPT_ACTION").is_some()
+                && std::env::var_os("DLOCK_OPT_ACTION").is_some_and(|name| !name.is_empty())
         })
     }
 

@@ -17,7 +17,7 @@ use crate::store::Failure;
 use crate::store::check::{Check, Finding};
 use crate::store::mysql::doctor::examine;
 use crate::store::target::{Address, Targets};
-use crate::sys::clock;
+use crate::sys::{clock, proc};
 
 /// A message from the thread that runs the checks.
 enum CheckProgress {
@@ -34,7 +34,7 @@ pub fn run(args: &DoctorArgs, settings: &ConnectionSettings) -> anyhow::Result<S
     let shown = settings_report(settings, &targets);
     let has_hosts = targets.are_several();
     let (findings, outcome) = collect(args.session_user.clone(), targets)?;
-    let mut findings = complete(findings, &outcome);
+    let mut findings = complete([vec![processes()], findings].concat(), &outcome);
     if !has_hosts {
         findings.retain(|finding| finding.check != Check::Hosts);
     }
@@ -50,6 +50,19 @@ pub fn run(args: &DoctorArgs, settings: &ConnectionSettings) -> anyhow::Result<S
         false => report::doctor::text(&shown, &findings),
     })?;
     Ok(status)
+}
+
+/// Checks that dlock finds the processes of a command.
+fn processes() -> Finding {
+    match proc::check() {
+        Ok(()) => Finding::ok(Check::Processes, "/proc shows the processes of a command"),
+        Err(why) => Finding::fail(
+            Check::Processes,
+            why.fact(),
+            "dlock could not stop the descendants of a command, so dlock exec does not start it",
+            why.fix(),
+        ),
+    }
 }
 
 /// Returns the settings in `targets`, where each of them is set, and the configuration files that exist.

@@ -24,10 +24,10 @@ mod wait;
 
 use self::start::Plan;
 use crate::cli::exec::ExecArgs;
-use crate::exit::Status;
+use crate::exit::{ExitError, Status};
 use crate::report::Report;
 use crate::store::target::Targets;
-use crate::sys::clock;
+use crate::sys::{clock, proc};
 
 /// Runs the command under the lock.
 ///
@@ -36,9 +36,15 @@ use crate::sys::clock;
 /// recorded success, if a signal ends the wait, or if a process of the command is left behind.
 pub fn run(args: ExecArgs, targets: Targets, report: &Report) -> anyhow::Result<Status> {
     report.about(args.name.action());
+    proc::check().map_err(|why| {
+        let (fact, fix) = (why.fact(), why.fix());
+        let text = format!("{fact}, so dlock could not stop the descendants of the command; {fix}");
+        ExitError::new(Status::CONFIG, text)
+    })?;
     let plan = Plan::new(args)?;
     if let Some(token) = nested::outer_token(&plan.contender, &targets, plan.args.connect_timeout)?
     {
+        plan.check_inside(token)?;
         return Err(plan.run_under(token, report).into());
     }
     let (mut event_loop, acquire, monitor) = plan.start(targets, report)?;
@@ -62,5 +68,6 @@ pub fn run(args: ExecArgs, targets: Targets, report: &Report) -> anyhow::Result<
     report.finish();
     event_loop.finish_observers(outcome.as_ref().copied());
     event_loop.stop();
+    monitor.end();
     Ok(outcome?)
 }

@@ -12,7 +12,7 @@ use crate::cli::release::ReleaseArgs;
 use crate::exit::{ExitError, Status};
 use crate::report::layout::Layout;
 use crate::report::log::EventKind;
-use crate::report::release::{changed, done, nothing_to_do, prompt};
+use crate::report::release::{changed, done_with_time, nothing_to_do, prompt};
 use crate::report::{self, Report, messages};
 use crate::store::LockRecord;
 use crate::store::mysql::Selection;
@@ -72,7 +72,7 @@ pub fn run(args: ReleaseArgs, targets: Targets, report: &Report) -> anyhow::Resu
         OperatorAction::Pause(_) => EventKind::Paused,
         OperatorAction::Resume => EventKind::Resumed,
     };
-    let text = done(&action, &record, kind, woken);
+    let text = done_with_time(&action, &record, kind, woken);
     report.info(event.by(messages::whose(&record)), text);
     Ok(Status::OK)
 }

@@ -14,12 +14,13 @@ use crate::store::target::Targets;
 /// hung.
 const UPGRADE_TIMEOUT: Duration = Duration::from_hours(1);
 
-/// Prints the definitions of the tables and the minimum privileges on `database`. Does not need a server.
+/// Prints the definitions of the tables, and the account `user` with its minimum privileges on `database`. None is the
+/// selected database. Does not need a server.
 ///
 /// # Errors
 /// Fails if stdout cannot be written.
-pub fn print(database: &str) -> anyhow::Result<Status> {
-    report::result(&schema::printout(database))?;
+pub fn print(database: Option<&str>, user: &str) -> anyhow::Result<Status> {
+    report::result(&schema::printout(database, user))?;
     Ok(Status::OK)
 }
 

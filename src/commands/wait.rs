@@ -166,10 +166,11 @@ impl SuccessWait<'_> {
                     false => pause,
                 };
             pause = (pause * 3 / 2).min(LONGEST_POLL_INTERVAL);
-            self.sleep_until(
-                event_loop,
-                limit.map_or(next_at, |limit| next_at.min(limit)),
-            )?;
+            // If the server does not respond, the connect limit also ends the pause.
+            let connect_limit =
+                (self.failure.is_some()).then(|| self.responded_at + self.connect_timeout);
+            let wake = [Some(next_at), limit, connect_limit].into_iter().flatten();
+            self.sleep_until(event_loop, wake.min().unwrap_or(next_at))?;
         }
     }
 
@@ -282,6 +283,7 @@ fn is_free(record: &LockRecord) -> bool {
     match record.state() {
         _ if record.pause.is_some() => false,
         LockState::Free => true,
+        LockState::Odd => false,
         _ => allowed_in(record, HolderSession::Unknown).is_zero(),
     }
 }

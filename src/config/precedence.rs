@@ -182,6 +182,12 @@ impl ConnectionSettings {
         self.source.settings.database.as_deref()
     }
 
+    /// Returns the user. None if no source sets it.
+    #[must_use]
+    pub fn user(&self) -> Option<&str> {
+        self.source.settings.user.as_deref()
+    }
+
     /// Returns where the setting `name` is set: an option, an environment variable, a path, or a path and a line.
     /// `name` is spelled as in option files. None if no source sets it.
     #[must_use]

@@ -112,20 +112,19 @@ fn connections(
         with_unix_sockets,
     } = finder.sockets_of_descendants(root);
     let is_local = own.is_none_or(|own| is_loopback(own.remote.ip()));
-    let tcp = tcp.into_iter().filter(|one| {
-        let both_loopback = is_local && is_loopback(one.remote.ip());
+    let tcp = tcp.into_iter().filter(|socket| {
+        let remote = socket.connection.remote;
+        let both_loopback = is_local && is_loopback(remote.ip());
         match own {
             Some(own) => {
-                one.remote == own.remote || both_loopback && one.remote.port() == own.remote.port()
+                remote == own.remote || both_loopback && remote.port() == own.remote.port()
             }
             // dlock uses a Unix socket. The store compares the port with the server's port.
             None => both_loopback,
         }
     });
     Some(CommandConnections {
-        tcp: tcp
-            .map(|one| (one.local.port(), one.remote.port()))
-            .collect(),
+        tcp: tcp.collect(),
         pids: match is_local {
             true => with_unix_sockets,
             false => BTreeSet::new(),

@@ -14,8 +14,8 @@ use std::time::Duration;
 use crate::event::Event;
 use crate::event::queue::EventSender;
 
-/// Starts a thread that checks the modification time of `file` after every `pause`, and sends an event whenever the
-/// modification time has changed.
+/// Starts a thread that checks the modification time of `file` after every `pause`. Sends an event whenever the
+/// modification time has changed, and whenever the check fails.
 ///
 /// # Errors
 /// Fails if the kernel cannot create a thread.
@@ -23,22 +23,32 @@ pub fn start(file: PathBuf, pause: Duration, events: EventSender) -> io::Result<
     thread::Builder::new()
         .name("heartbeat".to_owned())
         .spawn(move || {
-            let mut previous = changed_at(&file);
+            let mut previous = None;
             loop {
-                thread::park_timeout(pause);
                 let current = changed_at(&file);
-                let has_changed = current.is_some() && current != previous;
-                previous = current;
-                if has_changed && events.send(Event::Heartbeat).is_err() {
+                let event = match (previous.replace(current), current) {
+                    (_, Err(errno)) => Some(Event::HeartbeatUnreadable(errno)),
+                    (None, Ok(_)) => None,
+                    (Some(previous), Ok(_)) => (previous != current).then_some(Event::Heartbeat),
+                };
+                if let Some(event) = event
+                    && events.send(event).is_err()
+                {
                     return;
                 }
+                thread::park_timeout(pause);
             }
         })?;
     Ok(())
 }
 
-/// Returns the modification time of `file` in seconds and nanoseconds. None if the file cannot be read.
-fn changed_at(file: &PathBuf) -> Option<(i64, i64)> {
-    let metadata = fs::metadata(file).ok()?;
-    Some((metadata.mtime(), metadata.mtime_nsec()))
+/// Returns the modification time of `file` in seconds and nanoseconds.
+///
+/// # Errors
+/// Returns the error number if the file cannot be read.
+fn changed_at(file: &PathBuf) -> Result<(i64, i64), i32> {
+    match fs::metadata(file) {
+        Ok(metadata) => Ok((metadata.mtime(), metadata.mtime_nsec())),
+        Err(error) => Err(error.raw_os_error().unwrap_or(0)),
+    }
 }

@@ -105,7 +105,7 @@ impl EventQueue {
 
     fn recv_from_monitor(&mut self, has_message: bool) -> Option<Event> {
         let message = self.monitor.as_ref().filter(|_| has_message)?.recv()?;
-        if message == ParentMessage::Gone {
+        if matches!(message, ParentMessage::Gone(_)) {
             // A closed descriptor would always be readable.
             self.monitor = None;
         }

@@ -1,8 +1,8 @@
 //! Reads the present holder and the queue for the reminders of a waiter.
 //!
 //! The database thread of a waiter waits for the queue lock, so it cannot read anything. Each read here is a
-//! [`BackgroundRead`] and changes nothing on the server. The result is only displayed, and nothing waits for it: if a
-//! read fails or takes too long, the reminder shows the older state.
+//! [`BackgroundRead`] and changes nothing on the server. Nothing waits for the result: if a read fails or takes too long,
+//! the reminder shows the older state.
 
 use std::time::Duration;
 

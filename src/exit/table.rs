@@ -282,13 +282,20 @@ pub const TABLE: &[TableRow] = &[
     },
     TableRow {
         status: "127",
-        meanings: &[(&["exec"], "the command was not found")],
+        meanings: &[(
+            &["exec"],
+            "the command, or the interpreter of a script, was not found",
+        )],
         set_by: "dlock, or a shell that the command starts. If dlock sets the status, a message on stderr names \
                  the status",
         next: &[
             (
                 "command -v COMMAND",
                 "shows whether the shell finds the command in PATH",
+            ),
+            (
+                "head -n 1 FILE | cat -A",
+                "shows the interpreter, and a carriage return (^M) after it",
             ),
             (
                 "dlock exec NAME -- sh -c '...'",

@@ -4,17 +4,15 @@
 //! disk. The thread has a slot for one set of facts. Newer facts replace older facts that the thread has not written
 //! yet.
 
-use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use super::RunMetrics;
-use crate::sys::random;
+use crate::sys::output_file;
 
-/// Mode of the metrics file. All users may read the file, because the collector may run as a different user.
+/// Mode of a new metrics file. All users may read the file, because the collector may run as a different user.
 const MODE: u32 = 0o644;
 
 /// A notification from the metrics thread.
@@ -56,7 +54,10 @@ impl Writer {
                 while !has_ended {
                     let facts = own.take();
                     has_ended = facts.ended_at.is_some();
-                    if let Err(error) = replace(&path, &facts.text())
+                    let text = facts.text();
+                    let written =
+                        output_file::write(&path, MODE, |file| file.write_all(text.as_bytes()));
+                    if let Err(error) = written
                         && !has_failed
                     {
                         has_failed = true;
@@ -97,67 +98,14 @@ impl Slot {
     }
 }
 
-/// Atomically replaces the content of the file at `path` with `text`. A reader gets either the old
-/// or the new content.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    // The temporary file is in the same folder, because a file cannot be moved to a different file system by renaming
-    // it. The name of the temporary file starts with a dot and does not end with `.prom`, so collectors ignore the
-    // file. The name is random, so another user cannot create a link with that name in advance in a folder like /tmp.
-    let random: [u8; 8] = random::bytes()?;
-    let mut temporary = std::ffi::OsString::from(".");
-    temporary.push(name);
-    temporary.push(format!(".{:016x}.tmp", u64::from_ne_bytes(random)));
-    let temporary = path.with_file_name(temporary);
-    let outcome = fill(&temporary, text).and_then(|()| fs::rename(&temporary, path));
-    if outcome.is_err() {
-        // Remove the temporary file, but report the first error and not an error of the removal.
-        let _ = fs::remove_file(&temporary);
-    }
-    outcome
-}
-
-fn fill(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = File::options()
-        .write(true)
-        .create_new(true)
-        .mode(MODE)
-        .open(path)?;
-    file.write_all(text.as_bytes())?;
-    // The umask may have removed some permissions of MODE.
-    file.set_permissions(Permissions::from_mode(MODE))
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::PermissionsExt;
     use std::sync::mpsc;
     use std::time::Duration;
 
-    use super::{Note, Writer, replace};
+    use super::{Note, Writer};
     use crate::metrics::RunMetrics;
-
-    #[test]
-    fn the_file_is_replaced_atomically_without_leftovers() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("dlock.prom");
-        replace(&path, "one").expect("the file can be written");
-        replace(&path, "two").expect("the file can be written");
-        assert_eq!(fs::read_to_string(&path).expect("the file exists"), "two");
-        let mode = fs::metadata(&path)
-            .expect("the file exists")
-            .permissions()
-            .mode();
-        assert_eq!(mode & 0o777, 0o644);
-        assert!(replace(&folder.path().join("no/such/folder"), "").is_err());
-        // A folder cannot be replaced by a file.
-        assert!(replace(folder.path(), "").is_err());
-        let left = fs::read_dir(folder.path())
-            .expect("the folder exists")
-            .count();
-        assert_eq!(left, 1);
-    }
 
     #[test]
     fn the_last_facts_are_written_and_one_failure_is_reported() {

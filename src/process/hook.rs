@@ -19,6 +19,7 @@ use std::time::Duration;
 use crate::exit::Status;
 use crate::lease::Token;
 use crate::metrics::{MetricsResult, RunMetrics};
+use crate::report::log::rfc3339;
 use crate::report::messages;
 use crate::sys::channel::{Channel, Received};
 use crate::sys::group_child;
@@ -80,7 +81,7 @@ impl HookTrigger {
 
 /// The environment variables of a hook, in the order of the man page. dlock sets a variable that has no value to an
 /// empty string.
-pub const VARIABLES: [&str; 10] = [
+pub const VARIABLES: [&str; 11] = [
     "DLOCK_EVENT",
     "DLOCK_ACTION",
     "DLOCK_TOKEN",
@@ -91,6 +92,7 @@ pub const VARIABLES: [&str; 10] = [
     "DLOCK_REASON",
     "DLOCK_WAITED_SECONDS",
     "DLOCK_HELD_SECONDS",
+    "DLOCK_MIN_HOLD_UNTIL",
 ];
 
 fn variables(trigger: HookTrigger, facts: &RunMetrics) -> Vec<(&'static str, String)> {
@@ -118,6 +120,7 @@ fn variables(trigger: HookTrigger, facts: &RunMetrics) -> Vec<(&'static str, Str
         facts.reason[..facts.reason.floor_char_boundary(MAX_REASON_BYTES)].to_owned(),
         seconds(facts.wait),
         seconds(facts.hold),
+        facts.min_hold_until.map(rfc3339).unwrap_or_default(),
     ];
     // An environment variable cannot contain a NUL.
     let values = values.map(|value| value.replace('\0', ""));
@@ -153,7 +156,8 @@ impl HookResult {
             }
             Self::Stopped => "was still running when dlock ended and was killed".to_owned(),
             Self::Unstartable(errno) => match ExecError::from_errno(errno) {
-                ExecError::NotFound => "cannot be run: no such command".to_owned(),
+                // Only the shell can be missing, because the kernel runs no other program for a hook.
+                ExecError::NotFound => "cannot be run: PATH contains no sh".to_owned(),
                 ExecError::NotExecutable(error) => format!("cannot be run: {error}"),
             },
         })

@@ -26,10 +26,10 @@ mod killing;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-pub use self::backchannel::{MonitorMessage, ParentMessage, Start};
+pub use self::backchannel::{MonitorEnd, MonitorMessage, ParentMessage, Start};
 pub use self::event_loop::NAME;
 pub use self::killing::Killing;
 use crate::sys::channel::{Channel, Received};
@@ -46,15 +46,18 @@ pub const LATE: Duration = Duration::from_millis(50);
 pub struct Monitor {
     parent_end: Arc<Channel>,
     process: Arc<ForkedProcess>,
+    /// The error with which the monitor has ended, if it has sent one.
+    failure: Arc<OnceLock<MonitorEnd>>,
 }
 
 impl Monitor {
-    /// Forks the monitor, which then forks the process that will execute `command`. The monitor stops the command with
+    /// Forks the monitor of `action`, which then forks the process that will execute `command`. The monitor stops the command with
     /// `stop_signal`, and with SIGKILL after `grace`. The parent must not have started a thread yet.
     ///
     /// # Errors
     /// Fails if the kernel cannot create a process or a descriptor.
     pub fn start(
+        action: &str,
         command: PreparedCommand,
         stop_signal: i32,
         grace: Duration,
@@ -65,18 +68,24 @@ impl Monitor {
         // The new process drops the parent's end of the channel. Otherwise the monitor would not detect the parent's
         // death.
         let (process, parent_end) = process::fork(parent_end, move || {
-            // If an error occurs, the monitor ends, and the parent handles this like the monitor's death.
-            let _ = event_loop::run_event_loop(
+            let outcome = event_loop::run_event_loop(
+                action,
                 &monitor_end,
                 command,
                 stop_signal,
                 grace,
                 shares_terminal,
             );
+            // After an error, the parent handles the end of the monitor like its death, and reports the error.
+            if let Err(error) = outcome {
+                let failed = ParentMessage::Failed(error.raw_os_error().unwrap_or(0));
+                let _ = monitor_end.send(&backchannel::encode(&failed));
+            }
         })?;
         Ok(Self {
             parent_end: Arc::new(parent_end),
             process: Arc::new(process),
+            failure: Arc::default(),
         })
     }
 
@@ -91,9 +100,18 @@ impl Monitor {
     #[must_use]
     pub fn recv(&self) -> Option<ParentMessage> {
         match self.parent_end.receive() {
-            Received::Message(message) => backchannel::decode(&message),
+            Received::Message(message) => match backchannel::decode(&message) {
+                Some(ParentMessage::Failed(errno)) => {
+                    self.failure.get_or_init(|| MonitorEnd::Failed(errno));
+                    self.recv()
+                }
+                message => message,
+            },
             Received::Nothing => None,
-            Received::Closed => Some(ParentMessage::Gone),
+            Received::Closed => {
+                let end = self.failure.get().copied().unwrap_or_default();
+                Some(ParentMessage::Gone(end))
+            }
         }
     }
 
@@ -106,6 +124,20 @@ impl Monitor {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.process.pid()
+    }
+
+    /// Lets the monitor end, waits for a moment for its end, and reaps it. A process 1 that does not reap its children would
+    /// otherwise keep the dead monitor. Call this method on the last handle, on the thread that has started the monitor.
+    pub fn end(self) {
+        let Self {
+            parent_end,
+            process,
+            ..
+        } = self;
+        drop(parent_end);
+        if let Some(process) = Arc::into_inner(process) {
+            process.wait();
+        }
     }
 
     /// Kills a monitor that has missed the deadline. The kernel then kills the command.

@@ -35,8 +35,8 @@ use crate::protocol::silence::SilenceLimit;
 use crate::store::lost_grant::LostGrants;
 use crate::store::takeover::Observation;
 use crate::store::{
-    AcquireMode, AcquireRequest, Failure, LockRecord, POLLER_TIMEOUT, QueueLock, ReleaseRequest,
-    RenewRequest, Request, Response, Success, TimedResponse, WaitRequest,
+    AcquireMode, AcquireRequest, Failure, LastRead, LockRecord, POLLER_TIMEOUT, QueueLock,
+    ReleaseRequest, RenewRequest, Request, Response, Success, TimedResponse, WaitRequest,
 };
 
 /// If the contender at the head of the queue has waited at least this long, the next wait also prunes the queue entries
@@ -302,6 +302,7 @@ impl Acquire {
 
     /// Handles the response to the request in flight.
     pub fn handle_response(&mut self, now: BootInstant, response: &TimedResponse) {
+        let times = (response.sent, response.received);
         self.in_flight = false;
         self.next_at = now;
         if response.outcome.is_ok() {
@@ -329,15 +330,15 @@ impl Acquire {
                 }
             }
             Ok(Response::NotAcquired(record, queue)) => {
-                self.observe(now, response.received, record, queue);
+                self.observe(now, times, record, queue);
             }
             Ok(Response::Enqueued(record, queue)) => {
                 self.entry = OwnEntry::Current(now);
-                self.observe(now, response.received, record, queue);
+                self.observe(now, times, record, queue);
             }
             Ok(Response::AlreadyDone(success)) => self.phase = AcquirePhase::Done(success.clone()),
-            Ok(Response::WaitEnded) if self.is_slice(response) => {}
-            Ok(Response::WaitEnded) => self.wait_ended(now),
+            Ok(Response::WaitEnded | Response::WaitSliced) if self.is_slice(response) => {}
+            Ok(Response::WaitEnded | Response::WaitSliced) => self.wait_ended(now),
             Ok(Response::HasLetPass) => self.has_let_pass(now),
             Ok(Response::Lost(_)) => self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree),
             Ok(Response::Released | Response::ReleasedUnrecorded(_) | Response::NotHolder(_)) => {
@@ -350,6 +351,16 @@ impl Acquire {
             // An acquisition does not send the requests to which these responses belong.
             Ok(Response::Record(_) | Response::HandedOff | Response::Sessions(_)) => {}
             Err(failure) => self.failed(now, response, failure),
+        }
+    }
+
+    /// Handles the response to a read on another connection.
+    pub fn handle_read(&mut self, response: &TimedResponse) {
+        if let Ok(Response::NotAcquired(record, queue)) = &response.outcome
+            && record.owner_id != Some(self.owner_id)
+        {
+            self.lost_grants
+                .observe_elsewhere(response.received, record, queue.database);
         }
     }
 
@@ -389,10 +400,10 @@ impl Acquire {
             .map(|last| (&last.record, last.ahead, last.at))
     }
 
-    /// Returns true if this contender has read the record.
+    /// Returns the database and the version that this contender has read last. None before the first read.
     #[must_use]
-    pub fn has_read(&self) -> bool {
-        self.lost_grants.last_read().is_some()
+    pub fn last_read(&self) -> Option<LastRead> {
+        self.lost_grants.last_read()
     }
 
     /// Returns the time until which this contender acquires nothing, because the database may have lost a grant. None if

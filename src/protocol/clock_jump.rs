@@ -78,6 +78,7 @@ mod tests {
             received: BootInstant::new(Duration::from_secs(own)),
             server_time: Some(ServerTime(server * 1_000_000)),
             could_grant: false,
+            could_release: false,
             outcome: Ok(Response::Renewed(None)),
         }
     }

@@ -59,7 +59,7 @@ pub struct Releasing {
     phase: ReleasePhase,
     in_flight: bool,
     next_at: BootInstant,
-    /// True if an earlier release request failed, so its outcome is unknown.
+    /// True if an earlier release request was sent and failed, so its outcome is unknown.
     is_unknown: bool,
     failure: Option<Failure>,
 }
@@ -135,7 +135,7 @@ impl Releasing {
             }
             (_, Ok(_)) => {}
             (_, Err(failure)) => {
-                self.is_unknown = true;
+                self.is_unknown |= response.could_release;
                 self.failure = Some(failure.clone());
                 self.next_at = now + RETRY_DELAY;
             }

@@ -29,6 +29,9 @@ const MAX_RETRY_DELAY: Duration = Duration::from_millis(500);
 /// the rate to 10 renewals per second.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(100);
 
+/// Maximum number of consecutive refusals of named locks. After more refusals, named locks count as broken.
+const MAX_REFUSALS: u32 = 1;
+
 /// When a grant is written again, its number of renewals is set to this number plus one for each millisecond since the
 /// grant. The result is larger than each earlier number of renewals, because the holder renews much less often, even if
 /// it also needed renewals to confirm the grant.
@@ -58,6 +61,8 @@ pub struct Renewals {
     /// The state of the heartbeat since the most recent renewal was sent.
     liveness: Liveness,
     silence: SilenceLimit,
+    /// Number of consecutive renewals in which the server refused named locks.
+    refusals: u32,
     /// True if no command runs under the lease: it has not started yet, or its whole tree is dead.
     is_without_command: bool,
 }
@@ -117,6 +122,7 @@ impl Renewals {
             proven: sent,
             liveness,
             silence: SilenceLimit::default(),
+            refusals: 0,
             is_without_command: false,
         }
     }
@@ -233,6 +239,7 @@ impl Renewals {
     pub fn handle_response(&mut self, now: BootInstant, response: TimedResponse) -> RenewalOutcome {
         match response.outcome {
             Ok(Response::Renewed(look)) => {
+                self.refusals = 0;
                 self.proven = self.proven.max(response.sent);
                 self.deadline = self.deadline.max(self.timing.deadline(response.sent));
                 self.next_at = Some(response.sent + self.interval());
@@ -268,7 +275,12 @@ impl Renewals {
     }
 
     fn failed(&mut self, now: BootInstant, failure: Failure) -> RenewalOutcome {
-        if failure.kind == FailureKind::NoQueueLock {
+        // A server or a proxy may also refuse a single request.
+        self.refusals = match failure.kind {
+            FailureKind::NoQueueLock => self.refusals + 1,
+            _ => 0,
+        };
+        if self.refusals > MAX_REFUSALS {
             self.queue_lock = QueueLock::Unavailable;
         }
         self.next_at = Some(now + self.retry_delay());

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::lease::instant::BootInstant;
 use crate::store::session::{CommandConnections, ListedSession, SessionLook, SessionPolicy};
 use crate::store::{EndSessionsRequest, Failure, Request, Response, SessionsLeft, TimedResponse};
+use crate::sys::tcp::TcpSocket;
 
 /// Pause between the first two looks for sessions that are being ended. The pause doubles with each look. Most killed
 /// statements end within milliseconds.
@@ -16,6 +17,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(2);
 
 /// Longest pause between two looks. It delays the next command by at most this time.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// Maximum pause between two looks for the sessions of ended connections that other programs may have replaced.
+const LONGEST_CLOSE: Duration = Duration::from_millis(50);
 
 /// Pause before a failed look is tried again.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
@@ -43,6 +47,8 @@ pub struct EndingSessions {
     denied: BTreeSet<u64>,
     left: Vec<ListedSession>,
     elsewhere: Option<String>,
+    /// Ports of the dead command's connections that another program may use now, as the looks found.
+    unproven: Vec<u16>,
     failure: Option<Failure>,
     is_finished: bool,
 }
@@ -69,6 +75,7 @@ impl EndingSessions {
             denied: BTreeSet::new(),
             left: Vec::new(),
             elsewhere: None,
+            unproven: Vec::new(),
             failure: None,
             is_finished: false,
         }
@@ -143,13 +150,19 @@ impl EndingSessions {
         self.left = found.listed.iter().filter(is_left).cloned().collect();
         self.killed.extend(killed);
         self.denied.extend(denied);
-        self.is_finished = self.left.is_empty();
+        // A server lists the session of a closed connection for a moment.
+        let is_settled = found.unproven.is_empty() || self.pause > LONGEST_CLOSE;
+        self.is_finished = self.left.is_empty() && is_settled;
         self.elsewhere = elsewhere;
-        // The ports of the dead processes can be used again by other programs, so only the sessions that this look has
-        // found count from now on.
         if let Some(look) = &mut self.look {
-            look.connections = CommandConnections::default();
+            let is_unproven = |socket: &TcpSocket| found.unproven.contains(&socket.port());
+            look.connections.pids.clear();
+            look.connections.tcp.retain(is_unproven);
             look.note = found.note;
+            if is_settled {
+                look.connections.tcp.clear();
+                self.unproven.extend(found.unproven);
+            }
         }
     }
 
@@ -201,6 +214,13 @@ impl EndingSessions {
         self.elsewhere.as_deref()
     }
 
+    /// Returns the ports of the dead command's connections whose sessions are not ended, because another program may use
+    /// these ports now.
+    #[must_use]
+    pub fn unproven(&self) -> &[u16] {
+        &self.unproven
+    }
+
     /// Returns the most recent failure. None if the most recent look succeeded.
     #[must_use]
     pub const fn failure(&self) -> Option<&Failure> {
@@ -219,6 +239,7 @@ impl EndingSessions {
             self.pause = LONGEST_PAUSE;
         }
         self.left.clear();
+        self.unproven.clear();
         self.failure = None;
     }
 }

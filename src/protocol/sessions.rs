@@ -9,6 +9,7 @@ use crate::store::session::{
     CommandConnections, FoundSessions, SessionLook, SessionNote, SessionPolicy, Untraceable,
 };
 use crate::store::{EarlierSessions, Failure};
+use crate::sys::tcp::TcpSocket;
 
 /// Number of additional looks for a connection that has no session yet. A client needs some time to log in. A session
 /// that is still not listed belongs to an account that dlock's account may not see.
@@ -59,6 +60,8 @@ pub enum LookResult {
 pub enum TrackingProblem {
     /// The connections with these local ports have no session that dlock's account can see.
     Unseen(Vec<u16>),
+    /// The connections with these local ports may have been replaced by connections of other programs.
+    Unproven(Vec<u16>),
     /// No session can be found.
     Untraceable(Untraceable),
     /// The process list cannot be read.
@@ -154,24 +157,28 @@ impl SessionTracker {
                 self.is_recorded = found.note.is_some();
                 self.note = found.note;
                 // The client of a connection without a session may log in later.
-                let is_unseen = |port: u16| found.unseen.contains(&port);
+                let is_unseen = |socket: &TcpSocket| found.unseen.contains(&socket.port());
+                // The session of an ended connection may still be listed for a moment.
+                let is_unproven = |socket: &TcpSocket| found.unproven.contains(&socket.port());
+                let unseen = open.tcp.into_iter().filter(is_unseen);
+                let unproven = in_flight.tcp.into_iter().filter(is_unproven);
                 self.unresolved.add(&CommandConnections {
-                    tcp: (open.tcp.into_iter())
-                        .filter(|(port, _)| is_unseen(*port))
-                        .collect(),
+                    tcp: unseen.chain(unproven).collect(),
                     pids: open.pids,
                 });
-                match (found.untraceable, found.unseen) {
-                    (Some(why), _) => TrackingProblem::Untraceable(why),
-                    (None, unseen) if unseen.is_empty() => {
+                let (unseen, unproven) = (found.unseen, found.unproven);
+                match found.untraceable {
+                    Some(why) => TrackingProblem::Untraceable(why),
+                    None if unseen.is_empty() && unproven.is_empty() => {
                         self.unseen_looks = 0;
                         return LookResult::Noted;
                     }
-                    (None, _) if self.unseen_looks < LOGIN_LOOKS => {
+                    None if self.unseen_looks < LOGIN_LOOKS => {
                         self.unseen_looks += 1;
                         return LookResult::LookSoon;
                     }
-                    (None, unseen) => TrackingProblem::Unseen(unseen),
+                    None if unseen.is_empty() => TrackingProblem::Unproven(unproven),
+                    None => TrackingProblem::Unseen(unseen),
                 }
             }
         };

@@ -190,6 +190,7 @@ impl EventKind {
             holder,
             status: None,
             wait: None,
+            min_hold_until: None,
         }
     }
 }
@@ -201,6 +202,7 @@ pub struct EventMeta<'a> {
     holder: Option<&'a str>,
     status: Option<u8>,
     wait: Option<WaitFacts>,
+    min_hold_until: Option<Duration>,
 }
 
 /// State of a wait, for the event `waiting`.
@@ -240,6 +242,13 @@ impl EventMeta<'_> {
     #[must_use]
     pub const fn waiting(mut self, wait: WaitFacts) -> Self {
         self.wait = Some(wait);
+        self
+    }
+
+    /// Adds the time since 1970 until which the lease stays held for `--min-hold`. None adds nothing.
+    #[must_use]
+    pub const fn held_until(mut self, until: Option<Duration>) -> Self {
+        self.min_hold_until = until;
         self
     }
 
@@ -286,6 +295,8 @@ struct LogLine<'a> {
     expires_in_ms: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     holder_token: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_hold_until: Option<String>,
     message: &'a str,
 }
 
@@ -294,7 +305,7 @@ struct LogLine<'a> {
 pub(super) fn line(level: Verbosity, meta: EventMeta, context: &Context, text: &str) -> String {
     let lease = meta.wait.and_then(|wait| wait.lease);
     let line = LogLine {
-        time: time(clock::wall()),
+        time: rfc3339(clock::wall()),
         level: match level {
             Verbosity::Quiet => "error",
             Verbosity::Normal => "info",
@@ -309,6 +320,7 @@ pub(super) fn line(level: Verbosity, meta: EventMeta, context: &Context, text: &
         waited_ms: meta.wait.map(|wait| millis(wait.waited)),
         expires_in_ms: lease.map(|(_, expiry)| expires_in_ms(expiry)),
         holder_token: lease.map(|(token, _)| token.0),
+        min_hold_until: meta.min_hold_until.map(rfc3339),
         message: text,
     };
     // Serialization fails only for maps whose keys are not strings.
@@ -325,7 +337,8 @@ fn expires_in_ms(expiry: Expiry) -> i64 {
 }
 
 /// Formats a time since 1970 as RFC 3339, in UTC, with milliseconds.
-fn time(since_1970: Duration) -> String {
+#[must_use]
+pub fn rfc3339(since_1970: Duration) -> String {
     humantime::format_rfc3339_millis(UNIX_EPOCH + since_1970.min(LAST_SECOND)).to_string()
 }
 
@@ -336,16 +349,16 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::Value;
 
-    use super::{Context, EventKind, line, time};
+    use super::{Context, EventKind, line, rfc3339};
     use crate::report::Verbosity;
     use crate::report::escape::is_harmful;
 
     #[test]
     fn times_are_utc_with_milliseconds_for_any_clock() {
-        let millis = |millis| time(Duration::from_millis(millis));
+        let millis = |millis| rfc3339(Duration::from_millis(millis));
         assert_eq!(millis(1_795_167_913_042), "2026-11-20T09:45:13.042Z");
         assert_eq!(millis(0), "1970-01-01T00:00:00.000Z");
-        assert_eq!(time(Duration::MAX), "9999-12-31T23:59:59.000Z");
+        assert_eq!(rfc3339(Duration::MAX), "9999-12-31T23:59:59.000Z");
     }
 
     #[test]

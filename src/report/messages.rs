@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::lease::action::Action;
 use crate::lease::once::{Once, OnceKey};
-use crate::store::diagnosis::{Diagnosis, takeover_in};
+use crate::store::diagnosis::{Diagnosis, is_revoked_late, takeover_in};
 use crate::store::session::{ListedSession, SessionPolicy};
 use crate::store::{Expiry, LockRecord, LockState, Operator, Pause, Snapshot, Success};
 
@@ -64,7 +64,7 @@ pub fn dropped(count: u64) -> String {
 #[must_use]
 pub fn whose(seen: &LockRecord) -> Option<&str> {
     match seen.state() {
-        LockState::Free => None,
+        LockState::Free | LockState::Odd => None,
         LockState::Paused => operator(seen),
         LockState::Held | LockState::Expired | LockState::Revoked => Some(&seen.holder.label),
     }
@@ -75,7 +75,7 @@ pub fn whose(seen: &LockRecord) -> Option<&str> {
 pub fn was_held(action: &Action, seen: &LockRecord) -> String {
     match seen.state() {
         LockState::Free => format!("{action} was being handed over"),
-        LockState::Paused => holding(action, seen),
+        LockState::Paused | LockState::Odd => holding(action, seen),
         LockState::Held | LockState::Expired | LockState::Revoked => format!(
             "{action} was held by {} (token {})",
             seen.holder.label, seen.version.token
@@ -151,6 +151,7 @@ pub fn holding(action: &Action, seen: &LockRecord) -> String {
         ),
         LockState::Free => format!("{action} is free, but others are waiting for it"),
         LockState::Paused => format!("{action} is {}", paused(seen)),
+        LockState::Odd => format!("{action} has an {}", odd(seen)),
         LockState::Held | LockState::Expired | LockState::Revoked => format!(
             "{action} is held by {} (token {}, acquired {} ago, {left}{min_hold}{revoked}{note})",
             seen.holder.label,
@@ -217,7 +218,7 @@ fn sessions_to_end(seen: &LockRecord) -> Option<String> {
     let is_earlier = note.token != seen.version.token;
     let next = "the next dlock exec";
     let (who, whose) = match Diagnosis::of(seen) {
-        Diagnosis::Free | Diagnosis::Paused => (next, "an earlier run"),
+        Diagnosis::Free | Diagnosis::Paused | Diagnosis::Odd => (next, "an earlier run"),
         Diagnosis::MinHold | Diagnosis::Gone | Diagnosis::Expired if is_earlier => {
             (next, "an earlier run")
         }
@@ -253,6 +254,11 @@ fn state_and_cause(seen: &LockRecord) -> String {
             "held for --min-hold until {}",
             seen.min_hold_until.as_deref().unwrap_or("an unknown time")
         ),
+        Diagnosis::Revoked if is_revoked_late(seen) => format!(
+            "{}; not renewed for {not_renewed_for}: the holder is frozen or cut off, and may not have stopped its \
+             command; can be taken over in {takeover_in}",
+            released(seen)
+        ),
         Diagnosis::Revoked => format!(
             "{}; the command is being stopped; can be taken over within {takeover_in}",
             released(seen)
@@ -270,7 +276,15 @@ fn state_and_cause(seen: &LockRecord) -> String {
              can be taken over in {takeover_in}"
         ),
         Diagnosis::Expired => expired(seen, &takeover_in),
+        Diagnosis::Odd => odd(seen),
     }
+}
+
+/// Describes a row that cannot be read.
+#[must_use]
+pub fn odd(seen: &LockRecord) -> String {
+    let why = seen.odd.as_deref().unwrap_or_default();
+    format!("odd row, which dlock did not write: {why}")
 }
 
 fn expired(seen: &LockRecord, takeover: &str) -> String {
@@ -307,6 +321,10 @@ pub fn clock_difference(server: Duration, ours: Duration) -> Option<String> {
     })
 }
 
+/// Message of `status` about waiters whose sessions have ended.
+pub const ENDED_WAITERS: &str =
+    "A waiter that is gone does no harm: the next dlock that waits for the lock removes its entry.";
+
 /// Message of `status` and `history` about a server that is read-only.
 pub const READ_ONLY: &str = "the server is read-only, probably a replica, and its data may be old";
 
@@ -327,6 +345,22 @@ pub fn suspended(action: &Action, left: Duration) -> String {
     let left = duration(left);
     format!(
         "dlock is stopped and cannot renew {action}; the command is ended in {left} unless dlock continues before"
+    )
+}
+
+/// Returns a list of ports.
+#[must_use]
+pub fn ports(ports: &[u16]) -> String {
+    let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
+    ports.join(", ")
+}
+
+/// Returns the reason why the sessions of ended connections from `ports` are not ended.
+#[must_use]
+pub fn unproven_sessions(unproven: &[u16]) -> String {
+    format!(
+        "another program may have the sessions of the connections from port {}",
+        ports(unproven)
     )
 }
 

@@ -6,7 +6,7 @@ mod tests;
 use super::messages;
 use crate::exit::Status;
 use crate::lease::action::Action;
-use crate::lease::timing::renewal_overdue_after;
+use crate::store::diagnosis::{Diagnosis, takeover_in};
 use crate::store::operator::OperatorAction;
 use crate::store::{LockRecord, LockState};
 
@@ -20,6 +20,10 @@ pub fn nothing_to_do(
 ) -> Option<(Status, String)> {
     let diagnosis = messages::diagnosis(record);
     match kind {
+        _ if record.odd.is_some() => {
+            let why = format!("{action} has an {diagnosis}; repair the row with SQL");
+            Some((Status::CONFIG, why))
+        }
         OperatorAction::Resume if record.pause.is_none() => {
             Some((Status::NOTHING, format!("{action} is not paused")))
         }
@@ -55,7 +59,8 @@ pub fn changed(action: &Action) -> String {
     format!("{action} has changed, so nothing was done")
 }
 
-/// Returns the message after the operation. `is_woken` is true if the holder's session was killed.
+/// Returns the message after the operation, without times that pass. `is_woken` is true if the holder's session was
+/// killed.
 #[must_use]
 pub fn done(action: &Action, record: &LockRecord, kind: OperatorAction, is_woken: bool) -> String {
     let paused = match kind {
@@ -63,23 +68,41 @@ pub fn done(action: &Action, record: &LockRecord, kind: OperatorAction, is_woken
         OperatorAction::Release => "released".to_owned(),
         OperatorAction::Pause(time) => format!("paused for {}", messages::duration(time)),
     };
-    if !record.is_leased() {
+    if !has_command(record) {
         return format!("{action} is {paused}");
     }
     let label = &record.holder.label;
-    let soon = match (is_woken, record.state()) {
-        (true, _) => "now".to_owned(),
-        (false, LockState::Held) => {
-            format!(
-                "within {}",
-                messages::duration(renewal_overdue_after(record.ttl))
-            )
+    let effect = match (Diagnosis::of(record), is_woken) {
+        (Diagnosis::NotRenewing | Diagnosis::Gone, _) => format!(
+            "{label} has not renewed its lease for {}, so its command may not stop at once",
+            messages::duration(record.renewed_ago)
+        ),
+        (Diagnosis::Expired | Diagnosis::Revoked, false) => {
+            format!("{label} stops its command if it is alive")
         }
-        (false, _) => "if it is alive".to_owned(),
+        (_, true) => format!("{label} stops its command now"),
+        (_, false) => format!("{label} stops its command at its next renewal"),
     };
-    let end = messages::duration(crate::store::diagnosis::takeover_in(record));
-    format!(
-        "{action} is {paused}: {label} stops its command {soon}; its lease ends in {end} at the \
-         latest"
-    )
+    format!("{action} is {paused}: {effect}")
+}
+
+/// Returns true if the lease of `record` ends only when its command is dead or when it expires.
+fn has_command(record: &LockRecord) -> bool {
+    record.is_leased() && Diagnosis::of(record) != Diagnosis::MinHold
+}
+
+/// Returns the message after the operation, with the remaining time of the lease if there is one.
+#[must_use]
+pub fn done_with_time(
+    action: &Action,
+    record: &LockRecord,
+    kind: OperatorAction,
+    is_woken: bool,
+) -> String {
+    let done = done(action, record, kind, is_woken);
+    if matches!(kind, OperatorAction::Resume) || !has_command(record) {
+        return done;
+    }
+    let end = messages::duration(takeover_in(record));
+    format!("{done}; its lease ends in {end} at the latest")
 }

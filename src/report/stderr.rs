@@ -5,6 +5,9 @@
 //! waits at most [`FLUSH_TIMEOUT`] when it flushes messages, and at most [`DRAIN_TIMEOUT`] when the process exits. If
 //! the queue is full, new messages are dropped, and a later line reports their number.
 //!
+//! If the writer thread cannot be started, for example because of `RLIMIT_NPROC`, the calling thread writes each message if
+//! stderr has room, and otherwise drops the message.
+//!
 //! Each message is normally one `write(2)`, so that lines from several processes do not mix. A closed stderr is not an
 //! error, but the messages are lost. The SIGPIPE of a closed pipe is sent to the writer thread, so the main thread does
 //! not mistake SIGPIPE for a signal that it must forward to the command.
@@ -12,11 +15,13 @@
 use std::convert::Infallible;
 use std::io::{self, Write};
 use std::mem;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender, TryRecvError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use crate::sys;
 
 /// Maximum number of messages in the queue. 256 messages are enough for a few minutes of a verbose run whose renewals
 /// fail, and use about 60 KiB, which is about the capacity of a pipe. A larger queue would only delay the newest
@@ -74,7 +79,7 @@ impl<W: Write> Printer<W> {
             Message::Permanent(text) | Message::Transient(text) => format!("{erase}{text}"),
             Message::Clear => erase.to_owned(),
         };
-        self.sink.write_all(text.as_bytes())
+        sys::stderr::in_background(|| self.sink.write_all(text.as_bytes()))
     }
 }
 
@@ -142,12 +147,15 @@ enum Entry {
     Flush(SyncSender<()>),
 }
 
+/// The main function of the writer thread.
+type WriterMain = Box<dyn FnOnce() + Send>;
+
 /// The sending side of the queue.
 pub(super) struct Queue {
     entries: SyncSender<Entry>,
     /// The main function of the writer thread. The first message starts the thread, because most runs print no message.
     /// None if the thread has been started.
-    writer: Option<Box<dyn FnOnce() + Send>>,
+    writer: Option<WriterMain>,
     /// Number of messages that were dropped but have not yet been reported.
     dropped: Arc<AtomicU64>,
     /// Number of messages that were sent but have not yet been written.
@@ -192,9 +200,14 @@ impl Queue {
     /// Sends `message` to the writer thread, or drops `message` if the queue is full. Never waits.
     fn send(&mut self, message: Message) {
         if let Some(writer) = self.writer.take() {
-            let thread = thread::Builder::new().name("stderr".to_owned());
-            // If the thread cannot be started, dlock loses messages but not the lease.
-            let _ = thread.spawn(writer);
+            self.writer = start_thread(writer).err();
+        }
+        if self.writer.is_some() {
+            // Without a writer thread, there is no transient text.
+            if let Message::Permanent(text) = message {
+                sys::stderr::write_if_room(text.as_bytes());
+            }
+            return;
         }
         self.is_transient = matches!(message, Message::Transient(_));
         self.unwritten.fetch_add(1, Ordering::Relaxed);
@@ -216,7 +229,7 @@ impl Queue {
         }
         self.send(Message::Clear);
         let (written, all) = mpsc::sync_channel(1);
-        if self.entries.try_send(Entry::Flush(written)).is_ok() {
+        if self.writer.is_none() && self.entries.try_send(Entry::Flush(written)).is_ok() {
             // This call returns after the timeout, or earlier if all messages are written.
             let _ = all.recv_timeout(FLUSH_TIMEOUT);
         }
@@ -226,6 +239,22 @@ impl Queue {
         drop((self.entries, self.writer));
         // This call returns after the timeout, or earlier if the thread ends. A stuck thread ends with the process.
         let _ = self.ended.recv_timeout(DRAIN_TIMEOUT);
+    }
+}
+
+/// Starts the writer thread. Returns its main function if the kernel cannot create a thread.
+fn start_thread(main: WriterMain) -> Result<(), WriterMain> {
+    // If the start fails, the standard library drops the function that it was given.
+    let main = Arc::new(Mutex::new(Some(main)));
+    let take = |main: &Mutex<Option<WriterMain>>| {
+        let mut main = main.lock().unwrap_or_else(PoisonError::into_inner);
+        main.take()
+    };
+    let passed = Arc::clone(&main);
+    let thread = thread::Builder::new().name("stderr".to_owned());
+    match thread.spawn(move || take(&passed).map(|main| main())) {
+        Ok(_) => Ok(()),
+        Err(_) => take(&main).map_or(Ok(()), Err),
     }
 }
 
@@ -345,18 +374,18 @@ mod tests {
         drop(allow_read);
         queue.close();
         read.extend(texts.iter());
-        // If the writer thread is quick, messages after the dropped ones still find room.
-        let at = read.iter().position(|text| text.ends_with("dropped\n"));
-        let (before, rest) = read.split_at(at.expect("the count is printed"));
-        let dropped = rest[0].strip_suffix(" dropped\n");
-        let dropped: usize = dropped
-            .and_then(|count| count.parse().ok())
-            .expect("a count");
-        let numbers = (1..=before.len()).chain(before.len() + dropped + 1..=10);
-        let printed: Vec<String> = numbers.map(|number| format!("{number}\n")).collect();
-        let found: Vec<&String> = before.iter().chain(&rest[1..]).collect();
-        assert!(found.into_iter().eq(&printed), "{read:?}");
-        assert!(dropped > 0 && rest.len() > 1, "{read:?}");
+        // If the writer thread is quick, messages between and after the dropped ones still find room.
+        let (mut next, mut dropped) = (1, 0);
+        for text in &read {
+            if let Some(count) = text.strip_suffix(" dropped\n") {
+                let count: usize = count.parse().expect("a count");
+                (next, dropped) = (next + count, dropped + count);
+            } else {
+                assert_eq!(*text, format!("{next}\n"), "{read:?}");
+                next += 1;
+            }
+        }
+        assert!(dropped > 0 && next == 11, "{read:?}");
     }
 
     #[test]

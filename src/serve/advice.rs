@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::cli::words;
 use crate::report::messages::{age, count, duration};
 use crate::store::LockRecord;
-use crate::store::diagnosis::{Diagnosis, takeover_in};
+use crate::store::diagnosis::{Diagnosis, is_revoked_late, takeover_in};
 
 /// Advice about one action.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -68,6 +68,10 @@ fn sentences(record: &LockRecord, waiting: usize, waits: Duration) -> String {
         Diagnosis::MinHold => {
             format!("The command has ended, and the lock is kept for --min-hold. {queue}")
         }
+        Diagnosis::Revoked if is_revoked_late(record) => format!(
+            "The holder is frozen or cut off, and stops its command when it continues: {process}. Within {left}, {next}. \
+             {queue}"
+        ),
         Diagnosis::Revoked => {
             format!("The holder stops its command: {process}. Within {left}, {next}. {queue}")
         }
@@ -79,6 +83,10 @@ fn sentences(record: &LockRecord, waiting: usize, waits: Duration) -> String {
              before then; if both are frozen, the command can continue for a moment after the thaw. To find the cause, \
              look at {process}, and at its connection to the database. {queue}"
         ),
+        Diagnosis::Odd => {
+            "dlock does not use this row. Find out who has written it, and repair it with SQL."
+                .to_owned()
+        }
         Diagnosis::Expired => format!(
             "You need not do anything: {next} {}. The holder was {process}. {queue}",
             match takeover_in(record) {

@@ -137,7 +137,7 @@ fn up(text: &mut String, is_up: bool) {
 fn is_renewed(record: &LockRecord) -> bool {
     !matches!(
         Diagnosis::of(record),
-        Diagnosis::Free | Diagnosis::Paused | Diagnosis::MinHold
+        Diagnosis::Free | Diagnosis::Paused | Diagnosis::MinHold | Diagnosis::Odd
     )
 }
 

@@ -23,9 +23,6 @@ use crate::watch::snapshot::TimedSnapshot;
 /// the number of the others.
 const MAX_PROBLEMS: usize = 3;
 
-/// Waiting time from which an action is described above the list. A shorter wait is usual for a migration.
-const LONG_WAIT: Duration = Duration::from_mins(5);
-
 /// The lines of the page.
 #[derive(Debug)]
 pub struct Overview {
@@ -220,7 +217,7 @@ fn line<'a>(record: &'a LockRecord, latest: &TimedSnapshot) -> Line<'a> {
         state: record.state().to_string(),
         diagnosis: Diagnosis::of(record).as_str(),
         severity: severity(record),
-        attention: needs_attention(record, latest),
+        attention: latest.needs_attention(record),
         holder: text(&record.holder.label),
         host: text(&record.holder.host),
         since: is_held.then(|| before(record.held_for)),
@@ -240,17 +237,11 @@ fn line<'a>(record: &'a LockRecord, latest: &TimedSnapshot) -> Line<'a> {
     }
 }
 
-/// Returns true if the action of `record` has a problem, or if a contender has waited for a long time.
-fn needs_attention(record: &LockRecord, latest: &TimedSnapshot) -> bool {
-    let waits = latest.longest_wait(&record.action).unwrap_or_default();
-    severity(record) == 0 || waits >= LONG_WAIT
-}
-
 /// Returns the most urgent actions that need attention: those with a problem, and then those with the longest waits.
 fn problems(latest: &TimedSnapshot) -> Vec<Problem<'_>> {
     let locks = latest.snapshot.locks.iter();
     let mut found: Vec<(u8, Duration, &LockRecord)> = locks
-        .filter(|record| needs_attention(record, latest))
+        .filter(|record| latest.needs_attention(record))
         .map(|record| {
             let waits = latest.longest_wait(&record.action).unwrap_or_default();
             (severity(record), waits, record)

@@ -7,6 +7,8 @@
 pub enum Check {
     /// With several hosts: which hosts respond, accept writes and are used.
     Hosts,
+    /// `/proc` shows the processes of this machine or container.
+    Processes,
     /// The host name resolves.
     Address,
     /// The server accepts the connection.
@@ -49,8 +51,9 @@ pub enum Check {
 
 impl Check {
     /// All checks, in the order in which they run.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Hosts,
+        Self::Processes,
         Self::Address,
         Self::Connect,
         Self::Tls,
@@ -76,6 +79,7 @@ impl Check {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Processes => "processes",
             Self::Hosts => "hosts",
             Self::Address => "address",
             Self::Connect => "connect",

@@ -33,6 +33,8 @@ pub enum Diagnosis {
     Gone,
     /// The lease has expired by the server's clock.
     Expired,
+    /// The row cannot be read, because dlock did not write it.
+    Odd,
 }
 
 impl Diagnosis {
@@ -44,6 +46,7 @@ impl Diagnosis {
             LockState::Paused => Self::Paused,
             LockState::Revoked => Self::Revoked,
             LockState::Expired => Self::Expired,
+            LockState::Odd => Self::Odd,
             LockState::Held if record.min_hold_until.is_some() => Self::MinHold,
             LockState::Held if record.session_alive == Some(false) => Self::Gone,
             LockState::Held if !record.renewed_ahead.is_zero() => Self::ClockSetBack,
@@ -67,8 +70,18 @@ impl Diagnosis {
             Self::NotRenewing => "not-renewing",
             Self::Gone => "gone",
             Self::Expired => "expired",
+            Self::Odd => "odd",
         }
     }
+}
+
+/// Returns true if a renewal was overdue when an operator revoked the lease of `record`. The holder is then frozen or cut
+/// off, and stops its command only when it continues.
+#[must_use]
+pub fn is_revoked_late(record: &LockRecord) -> bool {
+    record.revoked_ago.is_some_and(|ago| {
+        record.renewed_ago.saturating_sub(ago) > timing::renewal_overdue_after(record.ttl)
+    })
 }
 
 /// Returns the time until another contender may take over the lease, if the holder does not renew the lease and no
@@ -83,7 +96,7 @@ pub fn takeover_in(record: &LockRecord) -> Duration {
 mod tests {
     use std::time::Duration;
 
-    use super::{Diagnosis, takeover_in};
+    use super::{Diagnosis, is_revoked_late, takeover_in};
     use crate::lease::OwnerId;
     use crate::store::{Expiry, LockRecord};
 
@@ -115,6 +128,24 @@ mod tests {
             ..renewed(20)
         };
         assert_eq!(Diagnosis::of(&record), Diagnosis::Gone);
+    }
+
+    #[test]
+    fn only_a_renewal_that_was_overdue_before_the_revocation_is_late() {
+        for (renewed_ago, revoked_ago, is_late) in [
+            (20, None, false),
+            (20, Some(2), true),
+            (20, Some(15), false),
+            (7, Some(0), false),
+            (8, Some(0), true),
+            (2, Some(5), false),
+        ] {
+            let record = LockRecord {
+                revoked_ago: revoked_ago.map(Duration::from_secs),
+                ..renewed(renewed_ago)
+            };
+            assert_eq!(is_revoked_late(&record), is_late, "{record:?}");
+        }
     }
 
     #[test]

@@ -47,6 +47,9 @@ pub const fn can_reassert(record: &LockRecord, token: Token) -> bool {
 pub struct LostGrants {
     /// The database and the version of the most recent read. None before the first read.
     last_read: Option<(Option<DatabaseId>, Version)>,
+    /// Time at which another connection received the most recent read. A request that was sent before this time may
+    /// return an older record although the database has lost nothing. None if the acquisition's connection received it.
+    read_elsewhere_at: Option<BootInstant>,
     /// The highest token that certainly does not belong to a live lease of this contender: a token in a record of
     /// another contender or of a free action, or the token of a lease that this contender has freed.
     highest_token: Token,
@@ -62,16 +65,18 @@ impl LostGrants {
     pub const fn new(ttl: Duration) -> Self {
         Self {
             last_read: None,
+            read_elsewhere_at: None,
             highest_token: Token(0),
             longest_ttl: ttl,
             until: None,
         }
     }
 
-    /// Handles a record of another contender or of a free action that `database` returned at the time `received`.
+    /// Handles a record of another contender or of a free action, which `database` returned on the acquisition's
+    /// connection. The request was sent at the time `sent`, and the response was received at the time `received`.
     pub fn observe(
         &mut self,
-        received: BootInstant,
+        (sent, received): (BootInstant, BootInstant),
         record: &LockRecord,
         database: Option<DatabaseId>,
     ) {
@@ -81,13 +86,35 @@ impl LostGrants {
         }
         if let Some((before, version)) = self.last_read {
             let is_elsewhere = before.zip(database).is_some_and(|(old, new)| old != new);
-            if is_elsewhere || record.version < version {
+            let is_late = self.read_elsewhere_at.is_some_and(|at| sent < at);
+            if is_elsewhere || record.version < version && !is_late {
                 self.suspect(received);
+            } else if record.version < version {
+                return;
             }
         }
         let known = self.last_read.and_then(|(before, _)| before);
         self.last_read = Some((database.or(known), record.version));
+        self.read_elsewhere_at = None;
         self.add_spent(record.version.token);
+    }
+
+    /// Handles a record of another contender or of a free action, which another connection of this process received from
+    /// `database` at the time `received`. If the record is from the known database, the database has lost a grant if it
+    /// returns an older record to a later request. The acquisition's connection detects a change of the database.
+    pub fn observe_elsewhere(
+        &mut self,
+        received: BootInstant,
+        record: &LockRecord,
+        database: Option<DatabaseId>,
+    ) {
+        let is_newer = self
+            .last_read
+            .is_some_and(|(known, version)| known == database && version < record.version);
+        if is_newer {
+            self.observe((received, received), record, database);
+            self.read_elsewhere_at = Some(received);
+        }
     }
 
     /// Records that the lease with `token` is not a live lease of this contender.

@@ -20,6 +20,9 @@ pub struct LockRecord {
     /// True if the tables contain the action. dlock creates the row of an action before the first grant and never
     /// deletes it, so an action without a row was never used.
     pub is_known: bool,
+    /// Reason why the row cannot be read, because dlock did not write it. The other fields are then those of an action that
+    /// was never held. None if the row can be read.
+    pub odd: Option<String>,
     /// Owner id of the holder. None if the action is free.
     pub owner_id: Option<OwnerId>,
     /// Token and number of renewals.
@@ -191,6 +194,8 @@ pub enum LockState {
     Revoked,
     /// There is no lease, and the action is not granted until the pause ends.
     Paused,
+    /// The row cannot be read.
+    Odd,
 }
 
 impl fmt::Display for LockState {
@@ -201,6 +206,7 @@ impl fmt::Display for LockState {
             Self::Expired => "expired",
             Self::Revoked => "revoked",
             Self::Paused => "paused",
+            Self::Odd => "odd",
         })
     }
 }
@@ -212,6 +218,7 @@ impl LockRecord {
         Self {
             action,
             is_known: true,
+            odd: None,
             owner_id: None,
             version: Version {
                 token: Token(0),
@@ -267,6 +274,7 @@ impl LockRecord {
     #[must_use]
     pub const fn state(&self) -> LockState {
         match (&self.owner_id, self.expiry) {
+            _ if self.odd.is_some() => LockState::Odd,
             (Some(_), Expiry::In(_)) if self.revoked_ago.is_some() => LockState::Revoked,
             (Some(_), Expiry::In(_)) => LockState::Held,
             (Some(_), Expiry::Ago(_)) if self.min_hold_until.is_none() => LockState::Expired,
@@ -316,4 +324,13 @@ pub struct Waiter {
     pub waiting_for: Duration,
     /// True if the waiter's session is alive. None if the state of the session is unknown.
     pub alive: Option<bool>,
+}
+
+impl Waiter {
+    /// Returns true unless the waiter's session has ended. The next contender that waits removes the entry of such a
+    /// waiter.
+    #[must_use]
+    pub fn may_be_waiting(&self) -> bool {
+        self.alive != Some(false)
+    }
 }

@@ -25,6 +25,8 @@ pub enum Response {
     AlreadyDone(Success),
     /// The wait ended without the queue lock.
     WaitEnded,
+    /// The wait ended without the queue lock before its limit, because each wait keeps one of few threads of the server.
+    WaitSliced,
     /// This process was granted the queue lock, and released it because a waiter that came before it is waiting for it
     /// again.
     HasLetPass,
@@ -105,6 +107,9 @@ pub struct TimedResponse {
     /// True if a packet that can grant the lease was sent. If the request then fails for any reason, it is unknown
     /// whether the lease was granted. An error does not prove that nothing was committed before it.
     pub could_grant: bool,
+    /// True if a packet that can release the lease was sent. If the request then fails for any reason, it is unknown
+    /// whether the lease was released.
+    pub could_release: bool,
     /// The response or the failure.
     pub outcome: Result<Response, Failure>,
 }

@@ -7,6 +7,10 @@
 //!
 //! A session is identified by its server, by the start time of that server, by its id and by the address of its client.
 //! A server uses each id only once between two restarts, so a session that has all four is the session that was noted.
+//!
+//! A session is the command's if the server shows the IP address and the port of a socket that the command had before the
+//! list was read, and if a [`SocketCheck`] after that finds that the command still has the socket, or that the dead command
+//! has left its connection open. The address and the port then cannot belong to another program.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -14,7 +18,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::lease::Token;
-use crate::sys::tcp::{TcpConnection, is_loopback};
+use crate::sys::tcp::{SocketTable, TcpConnection, TcpSocket, is_loopback};
 
 /// Maximum length of a note in bytes, which is the length of its column. A session takes about 70 bytes.
 const MAX_NOTE: usize = 8191;
@@ -49,8 +53,8 @@ pub enum SessionPolicy {
 /// Connections of the command that may lead to dlock's server, as dlock finds them on its own machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct CommandConnections {
-    /// TCP connections: the port on this machine, and the port of the server.
-    pub tcp: BTreeSet<(u16, u16)>,
+    /// TCP sockets.
+    pub tcp: BTreeSet<TcpSocket>,
     /// Ids of the processes that may be connected through a Unix socket.
     pub pids: BTreeSet<u32>,
 }
@@ -190,6 +194,39 @@ pub enum Untraceable {
     NoProcessList,
     /// The server sees dlock's connection with a different address or port, so a proxy or a router is in between.
     Translated,
+    /// The server shows the name of dlock's machine in place of its address. Several machines can have the same name.
+    Named,
+}
+
+/// Checks a socket of the command, after the server has listed its sessions.
+pub trait SocketCheck {
+    /// Returns true if the command still has `socket`.
+    fn is_open(&mut self, socket: &TcpSocket) -> bool;
+
+    /// Returns true if only the command can have the address and the port of `socket`. If `is_exact` is false, the
+    /// connection may lead to another server than dlock's, and another socket may lead to dlock's server.
+    fn belongs_to_command(&mut self, socket: &TcpSocket, is_exact: bool) -> bool;
+}
+
+/// The check on this machine. Reads the kernel's tables of TCP sockets only if the command no longer has the socket, or if
+/// the connection is not exact.
+#[derive(Debug, Default)]
+pub struct SocketsOfMachine(Option<SocketTable>);
+
+impl SocketCheck for SocketsOfMachine {
+    fn is_open(&mut self, socket: &TcpSocket) -> bool {
+        socket.is_open()
+    }
+
+    fn belongs_to_command(&mut self, socket: &TcpSocket, is_exact: bool) -> bool {
+        let is_open = socket.is_open();
+        if is_open && is_exact {
+            return true;
+        }
+        let table = self.0.get_or_insert_with(SocketTable::read);
+        (is_open || table.is_left_open(&socket.connection))
+            && (is_exact || !table.has_other(socket, true))
+    }
 }
 
 /// The sessions of the command in a process list.
@@ -202,6 +239,8 @@ pub struct FoundSessions {
     /// Ports of connections to the server for which the list contains no session. Either the client has not logged in
     /// yet, or dlock's account may not see the session.
     pub unseen: Vec<u16>,
+    /// Ports of ended connections that a session in the list has, although another program may use the port now.
+    pub unproven: Vec<u16>,
     /// Reason why dlock cannot find the sessions of the command's connections. None if it can.
     pub untraceable: Option<Untraceable>,
 }
@@ -226,10 +265,11 @@ impl SessionLook {
         self.connections.is_empty() && self.note.is_none()
     }
 
-    /// Finds the sessions in `list`. A noted session remains until the server no longer lists it, even if the client
-    /// has died or the connection cannot be found any more.
+    /// Finds the sessions in `list`. `check` looks at the sockets as they are after the list was read. A noted session
+    /// remains until the server no longer lists it, even if the client has died or the connection cannot be found any
+    /// more.
     #[must_use]
-    pub fn find(&self, list: &ProcessList) -> FoundSessions {
+    pub fn find(&self, list: &ProcessList, check: &mut impl SocketCheck) -> FoundSessions {
         let noted = self
             .note
             .as_ref()
@@ -242,15 +282,15 @@ impl SessionLook {
                     .any(|one| one.id == listed.session.id && one.client == listed.session.client)
             })
         };
-        let (found, unseen, untraceable) = match self.connections.is_empty() {
-            true => (BTreeSet::new(), Vec::new(), None),
-            false => match list.trace(&self.connections) {
-                Ok((found, unseen)) => (found, unseen, None),
-                Err(why) => (BTreeSet::new(), Vec::new(), Some(why)),
+        let (traced, untraceable) = match self.connections.is_empty() {
+            true => (Traced::default(), None),
+            false => match list.trace(&self.connections, check) {
+                Ok(traced) => (traced, None),
+                Err(why) => (Traced::default(), Some(why)),
             },
         };
         let is_found =
-            |listed: &&ListedSession| is_noted(listed) || found.contains(&listed.session.id);
+            |listed: &&ListedSession| is_noted(listed) || traced.ids.contains(&listed.session.id);
         let listed: Vec<ListedSession> = list.sessions.iter().filter(is_found).cloned().collect();
         let sessions: Vec<ServerSession> = listed.iter().map(|one| one.session.clone()).collect();
         let note = SessionNote {
@@ -265,71 +305,138 @@ impl SessionLook {
                 .filter(|note| !note.sessions.is_empty())
                 .or_else(|| self.note.clone().filter(is_elsewhere)),
             listed,
-            unseen,
+            unseen: traced.unseen,
+            unproven: traced.unproven,
             untraceable,
         }
     }
 }
 
 impl ProcessList {
-    /// Returns the ids of the sessions of `connections`, and the local ports for which there is no session.
+    /// Returns the sessions of `connections`.
     ///
-    /// A session belongs to a TCP connection if the process list shows the port of the connection, and the host of
-    /// dlock's own session. dlock's own session proves that ports and addresses arrive unchanged at the server. A
-    /// session belongs to a process with a Unix socket if its client reports the id of that process and uses a Unix
-    /// socket.
+    /// A session belongs to a TCP connection if the process list shows the address and the port of the connection, and if
+    /// `check` confirms it. dlock's own session proves that addresses and ports arrive unchanged at the server. A session
+    /// belongs to a process with a Unix socket if its client reports the id of that process and uses a Unix socket.
     fn trace(
         &self,
         connections: &CommandConnections,
-    ) -> Result<(BTreeSet<u64>, Vec<u16>), Untraceable> {
+        check: &mut impl SocketCheck,
+    ) -> Result<Traced, Untraceable> {
         let own = self
             .own_client
             .as_deref()
             .ok_or(Untraceable::NoProcessList)?;
         let (own_host, own_port) = host_and_port(own);
-        let is_own_machine = is_loopback_name(own_host);
         if let Some(connection) = self.own_connection {
-            let is_changed = match own_host.parse::<IpAddr>() {
-                Ok(ip) => ip.to_canonical() != connection.local.ip(),
-                Err(_) => false,
-            };
-            if is_changed || own_port != Some(connection.local.port()) {
-                return Err(Untraceable::Translated);
+            match shown_ip(own_host) {
+                ShownIp::Name => return Err(Untraceable::Named),
+                shown if !shown.is_ip(connection.local.ip()) => {
+                    return Err(Untraceable::Translated);
+                }
+                _ if own_port != Some(connection.local.port()) => {
+                    return Err(Untraceable::Translated);
+                }
+                _ => {}
             }
         }
-        let is_same_host =
-            |host: &str| host == own_host || is_own_machine && is_loopback_name(host);
-        // dlock does not know the port of a server that it reaches through a Unix socket, so the server's own port
-        // counts.
-        let leads_here =
-            |server_port: u16| self.own_connection.is_some() || server_port == self.port;
-        let mut found = BTreeSet::new();
-        let mut unseen = Vec::new();
-        for (port, _) in connections.tcp.iter().filter(|(_, to)| leads_here(*to)) {
+        let mut traced = Traced::default();
+        for socket in &connections.tcp {
+            let TcpConnection { local, remote } = socket.connection;
+            // dlock does not know the port of a server that it reaches through a Unix socket, so the server's own port
+            // counts.
+            if self.own_connection.is_none() && remote.port() != self.port {
+                continue;
+            }
             let sessions = self.sessions.iter().filter(|listed| {
-                let (host, client_port) = host_and_port(&listed.session.client);
-                client_port == Some(*port) && is_same_host(host)
+                let (host, port) = host_and_port(&listed.session.client);
+                port == Some(local.port()) && shown_ip(host).is_ip(local.ip())
             });
             // On the loopback interface, IPv4 and IPv6 connections can have the same port. One of two such sessions
-            // may belong to another program. The address of a session that still logs in can change.
-            match sessions.collect::<Vec<_>>()[..] {
-                [listed] if listed.session.account != LOGGING_IN => {
-                    found.insert(listed.session.id);
+            // may belong to another program.
+            let sessions: Vec<&ListedSession> = sessions.collect();
+            let is_shown_as_ip = sessions.iter().all(|listed| {
+                let (host, _) = host_and_port(&listed.session.client);
+                matches!(shown_ip(host), ShownIp::Ip(_))
+            });
+            let has_own_remote = self.own_connection.is_some_and(|own| own.remote == remote);
+            let is_exact = is_shown_as_ip && has_own_remote;
+            match sessions[..] {
+                [] if check.is_open(socket) => traced.unseen.push(local.port()),
+                // The session has ended with its connection.
+                [] => {}
+                // The address of a session that still logs in can change.
+                [listed] if listed.session.account == LOGGING_IN => {
+                    traced.unseen.push(local.port());
                 }
-                _ => unseen.push(*port),
+                [listed] if check.belongs_to_command(socket, is_exact) => {
+                    traced.ids.insert(listed.session.id);
+                }
+                _ => traced.unproven.push(local.port()),
             }
         }
+        let is_own_machine = match shown_ip(own_host) {
+            ShownIp::Localhost => true,
+            ShownIp::Ip(ip) => is_loopback(ip),
+            ShownIp::Name => false,
+        };
         let local = self.sessions.iter().filter(|listed| {
             let (host, port) = host_and_port(&listed.session.client);
-            let is_local = is_own_machine && port.is_none() && is_loopback_name(host);
+            let is_local = is_own_machine && port.is_none() && host == "localhost";
             is_local
                 && listed.session.account != LOGGING_IN
                 && listed
                     .pid
                     .is_some_and(|pid| connections.pids.contains(&pid))
         });
-        found.extend(local.map(|listed| listed.session.id));
-        Ok((found, unseen))
+        traced.ids.extend(local.map(|listed| listed.session.id));
+        Ok(traced)
+    }
+}
+
+/// The sessions of connections in a process list.
+#[derive(Debug, Default)]
+struct Traced {
+    /// Ids of the sessions.
+    ids: BTreeSet<u64>,
+    /// See [`FoundSessions::unseen`].
+    unseen: Vec<u16>,
+    /// See [`FoundSessions::unproven`].
+    unproven: Vec<u16>,
+}
+
+/// What the process list shows in place of the IP address of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ShownIp {
+    Ip(IpAddr),
+    /// The name of each loopback address.
+    Localhost,
+    /// Another name. It proves nothing, because several machines can have the same name.
+    Name,
+}
+
+impl ShownIp {
+    fn is_ip(self, ip: IpAddr) -> bool {
+        match self {
+            Self::Ip(shown) => shown == ip,
+            Self::Localhost => is_loopback(ip),
+            Self::Name => false,
+        }
+    }
+}
+
+/// Returns the host name that the server shows for `client`. None if it shows an IP address, or `localhost`.
+#[must_use]
+pub fn shown_name(client: &str) -> Option<String> {
+    let (host, _) = host_and_port(client);
+    (shown_ip(host) == ShownIp::Name).then(|| host.to_owned())
+}
+
+fn shown_ip(host: &str) -> ShownIp {
+    match host.parse::<IpAddr>() {
+        Ok(ip) => ShownIp::Ip(ip.to_canonical()),
+        Err(_) if host == "localhost" => ShownIp::Localhost,
+        Err(_) => ShownIp::Name,
     }
 }
 
@@ -339,11 +446,6 @@ fn host_and_port(client: &str) -> (&str, Option<u16>) {
         Some((host, port)) if port.parse::<u16>().is_ok() => (host, port.parse().ok()),
         _ => (client, None),
     }
-}
-
-/// Returns true if a host in the process list is the machine of the server itself.
-fn is_loopback_name(host: &str) -> bool {
-    host == "localhost" || host.parse().is_ok_and(is_loopback)
 }
 
 #[cfg(test)]

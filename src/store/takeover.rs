@@ -4,7 +4,9 @@
 //! If a holder no longer renews its lease, a contender may take over the lease when one of these conditions holds:
 //! - By the server's clock, the lease expired at least [`QUEUE_LOCK_ALLOWANCE`] ago, and the contender owns the queue
 //!   lock on the server where the holder's session owned it. Ownership of the queue lock proves that the holder's
-//!   session has ended. If there is no such proof, the lease must have expired at least [`CLOCK_SKEW_ALLOWANCE`] ago.
+//!   session has ended. If the holder's session had no queue lock on this server, there can be no such proof, and the lease
+//!   must have expired at least [`CLOCK_SKEW_ALLOWANCE`] ago. If it had the queue lock, and the contender does not own it,
+//!   the session may be alive, and a clock that was set forward is no evidence.
 //! - By the contender's own clock, the version of the record has not changed for a full ttl since the contender first
 //!   read it. This condition does not depend on the server's clock.
 //!
@@ -92,9 +94,21 @@ pub fn allowed_at(
     session: HolderSession,
 ) -> BootInstant {
     let by_server = received + allowed_in(record, session);
-    by_server
-        .min(observation.stale_at())
-        .max(received + paused_for(record))
+    let by_own_clock = observation.stale_at();
+    let earliest = match is_evidence(record, session) {
+        true => by_server.min(by_own_clock),
+        false => by_own_clock,
+    };
+    earliest.max(received + paused_for(record))
+}
+
+/// Returns true if the server's clock can show that the lease has ended. It cannot if the holder's session may still have
+/// the queue lock of this server, or is alive without it.
+fn is_evidence(record: &LockRecord, session: HolderSession) -> bool {
+    let is_lease = record.owner_id.is_some() && record.min_hold_until.is_none();
+    let may_own_queue_lock = session == HolderSession::Unknown && record.had_queue_lock_here;
+    let may_be_alive = may_own_queue_lock || record.session_alive == Some(true);
+    !(is_lease && may_be_alive) || mutant::is_disabled(Safeguard::OwnClock)
 }
 
 fn allowance(record: &LockRecord, session: HolderSession) -> Duration {
@@ -134,6 +148,27 @@ mod tests {
             expiry,
             had_queue_lock_here: true,
             ..LockRecord::never_held("init".parse().expect("a name"))
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_no_evidence_if_the_holder_may_have_the_queue_lock() {
+        let record = held(Expiry::Ago(secs(3600)));
+        let observation = Observation::next(None, START, &record);
+        let at = |record, session| allowed_at(START, record, &observation, session);
+        assert_eq!(at(&record, HolderSession::LostQueueLock), START);
+        assert_eq!(at(&record, HolderSession::Unknown), START + secs(30));
+        let without = LockRecord {
+            had_queue_lock_here: false,
+            ..record.clone()
+        };
+        assert_eq!(at(&without, HolderSession::Unknown), START);
+        let alive = LockRecord {
+            session_alive: Some(true),
+            ..without.clone()
+        };
+        for session in [HolderSession::Unknown, HolderSession::LostQueueLock] {
+            assert_eq!(at(&alive, session), START + secs(30));
         }
     }
 

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, getpid, pidfd_open, waitid};
@@ -22,7 +22,7 @@ use super::tree::ExitReason;
 
 /// Runs `sh -c script` with this process's environment without `hidden`, and with `variables`. Waits until the shell exits, `limit` has
 /// passed, or the other end of `link` is closed, and then kills all remaining processes in the shell's group. The
-/// shell's stdin is `/dev/null`. The shell's stdout and stderr are this process's stderr. Returns how the shell ended.
+/// shell's stdin is empty. The shell's stdout and stderr are this process's stderr. Returns how the shell ended.
 /// None if the limit passed or the link was closed before the shell exited.
 ///
 /// # Errors
@@ -43,7 +43,7 @@ pub fn run(
         .args(["-c", script])
         .envs(variables.iter().map(|(name, value)| (name, value)))
         .process_group(0)
-        .stdin(Stdio::null())
+        .stdin(inherited::null()?)
         .stdout(io::stderr().as_fd().try_clone_to_owned()?);
     // SAFETY: the closure makes only system calls, which are allowed in the child of a process that has several
     // threads.

@@ -3,24 +3,36 @@
 //! inherited descriptors open, except stderr.
 //!
 //! The state is recorded before `main`, for three reasons. First, the Rust runtime opens `/dev/null` if stdin, stdout
-//! or stderr is closed, and ignores SIGPIPE. Second, dlock must receive SIGCHLD and therefore changes how that signal
+//! or stderr is closed, or aborts if there is no `/dev/null`, and ignores SIGPIPE. Therefore `record` opens the closed
+//! streams itself. Second, dlock must receive SIGCHLD and therefore changes how that signal
 //! is handled. Third, a library may open a descriptor at any time, and [`close_descriptors`] must not close that
 //! descriptor.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::io;
 use std::mem::{self, MaybeUninit};
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+use rustix::fs::{FileType, fstat};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::stdio::{dup2_stdin, dup2_stdout};
 
 use super::signal_mask::SignalMask;
+use super::stderr::write_if_room;
+
+/// The exit status if the standard streams cannot be opened. The same as `Status::INTERNAL`, which this layer cannot use.
+const INTERNAL_ERROR: i32 = 70;
 
 struct Inherited {
     /// The standard streams (descriptors 0 to 2) that were closed.
     closed: Vec<RawFd>,
     /// All open descriptors except the standard streams. [`close_descriptors`] empties the list.
     open: Mutex<Vec<RawFd>>,
+    /// The inodes of the sockets among all open descriptors.
+    sockets: BTreeSet<u64>,
     ignored: Vec<i32>,
     blocked: SignalMask,
 }
@@ -30,9 +42,12 @@ static INHERITED: LazyLock<Inherited> = LazyLock::new(|| {
     let mut open = list_descriptors().unwrap_or_default();
     // The directory listing used its own descriptor, which is now closed.
     open.retain(|descriptor| is_open(*descriptor));
+    let sockets = (0..3).chain(open.iter().copied());
+    let sockets = sockets.filter_map(socket_inode).collect();
     Inherited {
         closed,
         open: Mutex::new(open),
+        sockets,
         ignored: (1..=64).filter(|signal| is_ignored(*signal)).collect(),
         blocked: SignalMask::of([]).apply(libc::SIG_BLOCK),
     }
@@ -45,12 +60,54 @@ static INHERITED: LazyLock<Inherited> = LazyLock::new(|| {
 static RECORD: extern "C" fn() = record;
 
 extern "C" fn record() {
-    LazyLock::force(&INHERITED);
+    if let Err(error) = open_streams(&INHERITED.closed) {
+        write_if_room(
+            format!("dlock: cannot open the closed standard streams: {error}\n").as_bytes(),
+        );
+        // SAFETY: the call never returns, and runs no destructor or exit handler.
+        unsafe { libc::_exit(INTERNAL_ERROR) }
+    }
+}
+
+/// Opens the standard streams in `closed`, in ascending order. Each new descriptor gets the lowest free number, which is
+/// the number of the stream.
+fn open_streams(closed: &[RawFd]) -> io::Result<()> {
+    for _ in closed {
+        let stream = null()?;
+        fcntl_setfd(&stream, FdFlags::empty())?;
+        let _ = stream.into_raw_fd();
+    }
+    Ok(())
+}
+
+/// Opens `/dev/null`. If there is no `/dev/null`, as in a chroot with an empty `/dev`, returns a pipe without a writer: it
+/// is empty, and a write fails as if the descriptor were closed.
+///
+/// # Errors
+/// Fails if the kernel has no free descriptor.
+pub(super) fn null() -> io::Result<OwnedFd> {
+    match File::options().read(true).write(true).open("/dev/null") {
+        Ok(null) => Ok(null.into()),
+        Err(_) => Ok(pipe_with(PipeFlags::CLOEXEC)?.0),
+    }
 }
 
 fn is_open(descriptor: RawFd) -> bool {
     // SAFETY: F_GETFD only reads, and fails for a descriptor that is not open.
     unsafe { libc::fcntl(descriptor, libc::F_GETFD) >= 0 }
+}
+
+/// Returns the inode of the socket with this descriptor. None if the descriptor is not a socket.
+fn socket_inode(descriptor: RawFd) -> Option<u64> {
+    // SAFETY: the borrow ends with this function. The call fails for a descriptor that is not open.
+    let status = fstat(unsafe { BorrowedFd::borrow_raw(descriptor) }).ok()?;
+    (FileType::from_raw_mode(status.st_mode) == FileType::Socket).then_some(status.st_ino)
+}
+
+/// Returns the inodes of the sockets that dlock inherited. They belong to dlock's caller, even if the command has inherited
+/// them too.
+pub(super) fn sockets() -> &'static BTreeSet<u64> {
+    &INHERITED.sockets
 }
 
 /// Returns all open descriptors except 0 to 2. None if `/proc` is not mounted.
@@ -72,7 +129,7 @@ pub fn close_descriptors() {
         // `take` empties the list, so no descriptor is closed twice.
         unsafe { rustix::io::close(descriptor) };
     }
-    if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
+    if let Ok(null) = null() {
         // These calls do not fail for open descriptors.
         let _ = (dup2_stdin(&null), dup2_stdout(&null));
     }
@@ -82,7 +139,7 @@ pub fn close_descriptors() {
 /// about to execute the command.
 pub(super) fn restore_streams() {
     for descriptor in &INHERITED.closed {
-        // SAFETY: the Rust runtime opened `/dev/null` with this number, and the code that would write to it no longer
+        // SAFETY: `open_streams` opened this descriptor, and the code that would write to it no longer
         // runs.
         unsafe { rustix::io::close(*descriptor) };
     }

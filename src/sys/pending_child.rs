@@ -151,6 +151,12 @@ impl PendingChild {
         self.token.write_all(&token.to_ne_bytes())
     }
 
+    /// Lets the process end without executing the command, and reaps it.
+    pub fn cancel(self) {
+        drop(self.token);
+        self.process.wait();
+    }
+
     /// Returns the error number if the command could not be executed. None otherwise. Call this method only after the
     /// process has ended.
     pub fn failure(&mut self) -> Option<i32> {

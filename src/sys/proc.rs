@@ -3,7 +3,7 @@
 //!
 //! Only `Process::signal` changes anything; all other functions only read. The module uses at most three descriptors at
 //! a time, regardless of the number of processes. All process ids are ids in this process's own namespace. Processes
-//! that `/proc` hides (another namespace, `hidepid`) are not found.
+//! that `/proc` hides (`hidepid`) are not found, except the children of this process.
 
 use std::ffi::CStr;
 use std::fs;
@@ -12,7 +12,9 @@ use std::iter;
 use std::path::Path;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal,
+};
 
 /// A process. The kernel may reuse the id of a dead process for a new process, which has a later start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,8 +34,11 @@ impl Process {
     /// available.
     pub(super) fn signal(self, signals: &[Signal]) -> bool {
         let pid = Pid::from_raw(self.pid);
-        let Some(Ok(pidfd)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
-            return false;
+        let pidfd = match pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) {
+            Some(Ok(pidfd)) => pidfd,
+            // An old kernel or a filter of system calls refuses the call.
+            Some(Err(Errno::NOSYS | Errno::PERM)) => return self.signal_by_id(signals),
+            Some(Err(_)) | None => return false,
         };
         // EPERM means that the process belongs to another user. A retry would not change this.
         let send = |signal: &Signal| {
@@ -45,6 +50,16 @@ impl Process {
         // The id may have been reused before the pidfd was opened.
         self.exists() && signals.iter().all(send)
     }
+
+    /// Like [`signal`](Self::signal), without a pidfd. The id cannot have been reused if the process is a descendant of this
+    /// process, unless the process dies and another descendant gets its id in between.
+    fn signal_by_id(self, signals: &[Signal]) -> bool {
+        // A process of another user, for example of a set-user-id program, refuses the signal.
+        let send = |(pid, signal)| matches!(kill_process(pid, signal), Ok(()) | Err(Errno::PERM));
+        let is_proven = self.exists() && is_below_us(self.pid.cast_unsigned());
+        let pid = Pid::from_raw(self.pid).filter(|_| is_proven);
+        pid.is_some_and(|pid| signals.iter().all(|signal| send((pid, *signal))))
+    }
 }
 
 /// Returns the ids of all descendants of the process `pid`. A process that is forked or loses its parent during the
@@ -55,11 +70,16 @@ pub(super) fn descendants(pid: u32) -> impl Iterator<Item = u32> {
     found.into_iter().map(|process| process.pid.cast_unsigned())
 }
 
-/// Returns the processes in `children`, which are children of this process, and all descendants of these processes. The
-/// second value is true if the search found no sign that the list is incomplete. A process that is forked or loses its
-/// parent during the search may be missed.
+/// Returns the processes in `children`, which are unreaped children of this thread, and all descendants of these processes.
+/// The second value is true if the search found no sign that the list is incomplete. A process that is forked or loses its
+/// parent during the search may be missed. A child that `/proc` hides, for example because of `hidepid`, has the start time
+/// 0, and its descendants are missed until they become children of this process.
 pub(super) fn find(children: &[i32]) -> (Vec<Process>, bool) {
-    find_below(own_pid(), children)
+    let is_hidden = |pid: &&i32| read_stat(**pid).is_err();
+    let (hidden, shown): (Vec<i32>, Vec<i32>) = children.iter().partition(is_hidden);
+    let (mut found, is_complete) = find_below(own_pid(), &shown);
+    found.extend(hidden.into_iter().map(|pid| Process { pid, started: 0 }));
+    (found, is_complete)
 }
 
 /// Like [`find`], but `children` are children of the process `parent`.
@@ -86,6 +106,48 @@ fn with_parent(parent: i32, children: &[i32]) -> Vec<Process> {
     let found = children.iter().filter_map(|pid| read_stat(*pid).ok());
     let found = found.filter(|(_, above)| *above == parent);
     found.map(|(process, _)| process).collect()
+}
+
+/// The reason why dlock cannot find the processes of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProcError {
+    /// `/proc` is not mounted.
+    NotMounted,
+    /// `/proc` shows the processes of another process namespace.
+    OtherNamespace,
+    /// `/proc` does not list the children of this process.
+    NoChildren,
+}
+
+impl ProcError {
+    /// Returns what is wrong, for users.
+    #[must_use]
+    pub const fn fact(self) -> &'static str {
+        match self {
+            Self::NotMounted => "/proc is not mounted",
+            Self::OtherNamespace => "/proc shows the processes of another process namespace",
+            Self::NoChildren => "/proc does not list the children of dlock",
+        }
+    }
+
+    /// Returns how to repair it, for users.
+    #[must_use]
+    pub const fn fix(self) -> &'static str {
+        "mount it with mount -t proc proc /proc, or start the namespace with unshare --mount-proc"
+    }
+}
+
+/// Checks that `/proc` shows this process, and lists its children. Otherwise, dlock would not find the descendants of a
+/// command.
+///
+/// # Errors
+/// Fails with the reason.
+pub fn check() -> Result<(), ProcError> {
+    let shown = fs::read_link("/proc/self").map_err(|_| ProcError::NotMounted)?;
+    if shown.to_str().and_then(number) != Some(own_pid()) {
+        return Err(ProcError::OtherNamespace);
+    }
+    own_children().map_err(|_| ProcError::NoChildren).map(drop)
 }
 
 /// Returns the children of this thread, which are the children that wait(2) reaps with
@@ -157,23 +219,38 @@ fn parent(pid: i32) -> Option<i32> {
         .filter(|parent| *parent > 0)
 }
 
+/// Returns true if this process has a controlling terminal. False if `/proc` is not mounted.
+pub(super) fn has_terminal() -> bool {
+    // Field 7 is the device number of the terminal, or 0.
+    let fields = stat_from_state("/proc/self/stat").unwrap_or_default();
+    let terminal = fields.split_whitespace().nth(4);
+    terminal.is_some_and(|device| device != "0")
+}
+
 fn own_pid() -> i32 {
     getpid().as_raw_pid()
 }
 
 /// Reads the process that has the id `pid`, and the id of its parent.
 fn read_stat(pid: i32) -> io::Result<(Process, i32)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The parent is field 4 and the start time is field 22. Field 2 is a name in parentheses that may contain any
-    // character.
-    let words = stat.rsplit_once(')').map(|(_, after_name)| after_name);
-    let mut words = words.unwrap_or_default().split_whitespace().skip(1);
+    // The parent is field 4 and the start time is field 22.
+    let fields = stat_from_state(&format!("/proc/{pid}/stat"))?;
+    let mut words = fields.split_whitespace().skip(1);
     let parent = words.next().and_then(number);
     let started = words.nth(17).and_then(|word| word.parse().ok());
     match (parent, started) {
         (Some(parent), Some(started)) => Ok((Process { pid, started }, parent)),
         _ => Err(io::ErrorKind::InvalidData.into()),
     }
+}
+
+/// Returns the fields of a `stat` file from field 3, the state of the process. Field 2 is a name in parentheses that may
+/// contain any bytes: the kernel cuts a long name, also in the middle of a character.
+fn stat_from_state(file: &str) -> io::Result<String> {
+    let stat = fs::read(file)?;
+    let fields = stat.rsplitn(2, |byte| *byte == b')').next();
+    let fields = str::from_utf8(fields.unwrap_or_default());
+    Ok(fields.unwrap_or_default().to_owned())
 }
 
 fn number(text: &str) -> Option<i32> {

@@ -2,10 +2,11 @@
 
 use std::ffi::{CStr, OsStr};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -13,14 +14,20 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, getpid, getppid, pidfd_open, pidfd_send_signal,
-    set_child_subreaper, set_parent_process_death_signal, setpgid, wait,
+    set_child_subreaper, set_parent_process_death_signal, setpgid, wait, waitpid,
 };
 
+use super::boot_timer::wait_for;
 use super::{clock, signal};
 
 /// Maximum time to wait for the kernel to remove a joined thread. A join returns shortly before the removal, which
 /// normally takes microseconds.
 const THREAD_REMOVAL_LIMIT: Duration = Duration::from_secs(1);
+
+/// Maximum time to wait for the end of a process that is about to end, and the interval at which this process checks if the
+/// kernel has no pidfds.
+const END_LIMIT: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The reason why a command cannot be started.
 #[derive(Debug)]
@@ -53,24 +60,31 @@ pub fn find_program(program: &OsStr, path: Option<&OsStr>) -> Result<(), ExecErr
     if program.is_empty() {
         return Err(ExecError::NotFound);
     }
+    let is_path = program.as_bytes().contains(&b'/');
+    let mut refused = ExecError::NotFound;
+    for file in candidates(program, path) {
+        let error = match access(&file, Access::EXEC_OK) {
+            _ if file.is_dir() => io::ErrorKind::IsADirectory.into(),
+            Ok(()) => return Ok(()),
+            Err(Errno::NOENT) => continue,
+            // A folder in PATH that is not a folder is skipped.
+            Err(Errno::NOTDIR) if !is_path => continue,
+            Err(error) => error.into(),
+        };
+        refused = ExecError::NotExecutable(error);
+    }
+    Err(refused)
+}
+
+/// Returns the files that `execvp(3)` tries for `program`, in order.
+pub(super) fn candidates(program: &OsStr, path: Option<&OsStr>) -> impl Iterator<Item = PathBuf> {
     let path = match program.as_bytes().contains(&b'/') {
         // An empty search path has one empty folder, so the joined path is `program` itself.
         true => OsStr::new(""),
         // If PATH is not set, the C library uses this search path.
         false => path.unwrap_or_else(|| OsStr::new("/bin:/usr/bin")),
     };
-    let mut refused = ExecError::NotFound;
-    for folder in std::env::split_paths(path) {
-        let file = folder.join(program);
-        let error = match access(&file, Access::EXEC_OK) {
-            _ if file.is_dir() => io::ErrorKind::IsADirectory.into(),
-            Ok(()) => return Ok(()),
-            Err(Errno::NOENT | Errno::NOTDIR) => continue,
-            Err(error) => error.into(),
-        };
-        refused = ExecError::NotExecutable(error);
-    }
-    Err(refused)
+    std::env::split_paths(path).map(move |folder| folder.join(program))
 }
 
 /// Runs `work` in a new process, which exits when `work` returns. The new process drops its copy of `kept` before it
@@ -152,6 +166,24 @@ impl ForkedProcess {
         self.pid.as_raw_pid().cast_unsigned()
     }
 
+    /// Waits until the process has ended, but at most `END_LIMIT`, and reaps it. Call this method only on the thread that
+    /// forked the process.
+    pub fn wait(&self) {
+        let until = clock::now() + END_LIMIT;
+        let options = WaitOptions::NOHANG | OWN_CHILDREN;
+        // The call fails if the process is already reaped.
+        while let Ok(None) = waitpid(Some(self.pid), options) {
+            let left = until.since(clock::now());
+            if left.is_zero() {
+                return;
+            }
+            match &self.pidfd {
+                Some(pidfd) => drop(wait_for([pidfd.as_fd()], Some(left))),
+                None => drop(wait_for([], Some(POLL_INTERVAL))),
+            }
+        }
+    }
+
     /// Kills the process. Has no effect if the process is already dead, or if the kernel could not create a pidfd for
     /// it, for example because the kernel is older than Linux 5.3.
     pub fn kill(&self) {
@@ -171,15 +203,43 @@ pub fn become_subreaper() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
 }
 
-/// Moves this process to a new process group, and sets `name` as its name in process lists. The process then no longer
-/// receives signals to the group in which it was started.
+/// Moves this process to a new process group, and sets `name` as its name, and `name` and `about` as its command line in
+/// process lists. The process then no longer receives signals to the group in which it was started.
 ///
 /// # Errors
 /// Fails if this process is a session leader.
-pub fn detach(name: &CStr) -> io::Result<()> {
+pub fn detach(name: &CStr, about: &str) -> io::Result<()> {
     // A failure of this call does not matter, because the name is only a label.
     let _ = rustix::thread::set_name(name);
+    set_command_line(&format!("{} {about}", name.to_string_lossy()));
     Ok(setpgid(None, None)?)
+}
+
+/// Replaces the command line of this process, which must have one thread. No code of this process may read its arguments
+/// after this call. Does nothing if `/proc` does not show where the command line is.
+fn set_command_line(text: &str) {
+    /// Fields after the process name in `/proc/self/stat`: start and end of the command line in memory.
+    const START: usize = 45;
+    let stat = std::fs::read("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplitn(2, |byte| *byte == b')').next();
+    let fields = str::from_utf8(fields.unwrap_or_default()).unwrap_or_default();
+    let mut fields = fields.split_whitespace().skip(START);
+    let mut address = || fields.next()?.parse::<usize>().ok();
+    let (Some(begin), Some(end)) = (address(), address()) else {
+        return;
+    };
+    // The last byte stays 0. Otherwise the kernel would show the environment as a part of the command line.
+    let Some(length) = end.checked_sub(begin + 1).filter(|_| begin > 0) else {
+        return;
+    };
+    let text = &text[..text.floor_char_boundary(length)];
+    let memory = std::ptr::with_exposed_provenance_mut::<u8>(begin);
+    // SAFETY: the kernel has put the command line there, in memory of this process that can be written, and `text` is
+    // shorter. No other thread exists, and no code reads the arguments any more.
+    unsafe {
+        memory.write_bytes(0, length + 1);
+        memory.copy_from_nonoverlapping(text.as_ptr(), text.len());
+    }
 }
 
 #[cfg(test)]
@@ -193,11 +253,11 @@ mod tests {
         let path = Some(OsStr::new("/nonexistent:/etc:/bin:/usr/bin"));
         assert!(find_program(OsStr::new("sh"), path).is_ok());
         assert!(find_program(OsStr::new("/bin/sh"), None).is_ok());
-        for absent in ["no-such-command", "", "/nonexistent/x", "/etc/passwd/x"] {
+        for absent in ["no-such-command", "", "/nonexistent/x"] {
             let found = find_program(OsStr::new(absent), path);
             assert!(matches!(found, Err(ExecError::NotFound)), "{absent:?}");
         }
-        for refused in ["passwd", "/etc/passwd", "/etc"] {
+        for refused in ["passwd", "/etc/passwd", "/etc/passwd/x", "/etc"] {
             let found = find_program(OsStr::new(refused), Some(OsStr::new("/etc")));
             assert!(
                 matches!(found, Err(ExecError::NotExecutable(_))),

@@ -187,10 +187,16 @@ pub fn stop_this_process() {
 }
 
 /// Sends `signal` to the process `pid`, to the process group `-pid` if `pid` is negative, or to the group of this
-/// process if `pid` is 0.
-pub(super) fn send(pid: i32, signal: i32) {
-    // SAFETY: kill takes plain numbers. The call fails if the process no longer exists, which is not an error here.
-    unsafe {
-        libc::kill(pid, signal);
-    }
+/// process if `pid` is 0. Returns false if the kernel refused this because the process belongs to another user. A process
+/// that no longer exists is not an error.
+pub(super) fn send(pid: i32, signal: i32) -> bool {
+    // SAFETY: kill takes plain numbers.
+    let result = unsafe { libc::kill(pid, signal) };
+    result == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EPERM)
+}
+
+/// Returns false if the kernel would refuse signals to the process `pid` because the process belongs to another user.
+#[must_use]
+pub fn is_permitted(pid: u32) -> bool {
+    send(pid.cast_signed(), 0)
 }

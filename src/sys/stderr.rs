@@ -1,4 +1,4 @@
-//! Writes to stderr without waiting for its reader.
+//! Writes to stderr without waiting for its reader, and without being stopped by a terminal.
 //!
 //! Any thread and any forked process may call [`write_if_room`], because this function takes no lock and starts no
 //! thread.
@@ -7,6 +7,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::signal_mask::SignalMask;
 
 /// The number of bytes that a pipe accepts in one write when it is writable (`PIPE_BUF`).
 const ROOM: usize = 4096;
@@ -19,13 +21,22 @@ pub fn write_if_room(text: &[u8]) {
     write_to(io::stderr().as_fd(), text);
 }
 
+/// Calls `write` while this thread blocks SIGTTOU. A terminal with `stty tostop` would otherwise stop this process if it
+/// writes a message in the background, and a stopped process cannot renew a lease.
+pub fn in_background<T>(write: impl FnOnce() -> T) -> T {
+    let before = SignalMask::of([libc::SIGTTOU]).apply(libc::SIG_BLOCK);
+    let written = write();
+    before.apply(libc::SIG_SETMASK);
+    written
+}
+
 fn write_to(fd: BorrowedFd<'_>, text: &[u8]) {
     let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::OUT)];
     if poll(&mut polled, Some(&Timespec::default())) == Ok(1)
         && polled[0].revents() == PollFlags::OUT
     {
         // The message is lost if the write fails.
-        let _ = rustix::io::write(fd, &text[..text.len().min(ROOM)]);
+        let _ = in_background(|| rustix::io::write(fd, &text[..text.len().min(ROOM)]));
     }
 }
 

@@ -13,13 +13,14 @@ use std::path::{Path, PathBuf};
 use rustix::fs::getxattr;
 use rustix::net::{getpeername, getsockname};
 
-use super::proc;
+use super::{inherited, proc};
 
-/// State of a socket that waits for connections, in the kernel's table.
+/// States of a socket that waits for connections, and of a connection that both ends have closed, in the kernel's table.
 const LISTEN: &str = "0A";
+const TIME_WAIT: &str = "06";
 
 /// A TCP connection of this machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TcpConnection {
     /// Address of this end.
     pub local: SocketAddr,
@@ -27,11 +28,37 @@ pub struct TcpConnection {
     pub remote: SocketAddr,
 }
 
+/// A connected TCP socket of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TcpSocket {
+    /// The connection.
+    pub connection: TcpConnection,
+    /// Inode of the socket. The kernel uses the number again only after four billion other sockets.
+    pub inode: u64,
+    /// Id of a process that has the socket open, and its descriptor.
+    pub file: (u32, RawFd),
+}
+
+impl TcpSocket {
+    /// Returns the port on this machine.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.connection.local.port()
+    }
+
+    /// Returns true if the process still has the socket open with the same descriptor.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        let (pid, descriptor) = self.file;
+        socket_inode(&PathBuf::from(format!("/proc/{pid}/fd/{descriptor}"))) == Some(self.inode)
+    }
+}
+
 /// The sockets of a group of processes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProcessSockets {
-    /// All TCP connections.
-    pub tcp: BTreeSet<TcpConnection>,
+    /// All connected TCP sockets.
+    pub tcp: BTreeSet<TcpSocket>,
     /// Ids of the processes that have at least one Unix socket.
     pub with_unix_sockets: BTreeSet<u32>,
 }
@@ -62,11 +89,12 @@ pub struct SocketFinder {
 }
 
 impl SocketFinder {
-    /// Returns the sockets of all descendants of the process `pid`, except those that this process also has. For example,
-    /// the standard output of a service is normally a socket, which every process inherits.
+    /// Returns the sockets of all descendants of the process `pid`, except those that dlock has inherited from its caller.
+    /// For example, the standard output of a service is normally a socket, and a client library may leave the sockets of
+    /// its connections to every program that the client starts.
     #[must_use]
     pub fn sockets_of_descendants(&mut self, pid: u32) -> ProcessSockets {
-        let inherited: BTreeSet<u64> = sockets(std::process::id()).into_keys().collect();
+        let inherited = inherited::sockets();
         let owners: Vec<(u32, BTreeMap<u64, PathBuf>)> = proc::descendants(pid)
             .map(|process| {
                 let mut own = sockets(process);
@@ -86,15 +114,25 @@ impl SocketFinder {
         }
         self.find_connections();
         let mut found = ProcessSockets::default();
+        // Several processes can have the same socket.
+        let mut tcp = BTreeMap::new();
         for (process, own) in owners {
-            for kind in own.keys().filter_map(|inode| self.known.get(inode)) {
-                match kind {
-                    SocketKind::Tcp(connection) => drop(found.tcp.insert(*connection)),
-                    SocketKind::Unix => drop(found.with_unix_sockets.insert(process)),
-                    SocketKind::Unconnected(_) | SocketKind::Other => {}
+            for (inode, path) in own {
+                match self.known.get(&inode) {
+                    Some(SocketKind::Tcp(connection)) => {
+                        let socket = TcpSocket {
+                            connection: *connection,
+                            inode,
+                            file: (process, descriptor(&path).unwrap_or_default()),
+                        };
+                        tcp.entry(inode).or_insert(socket);
+                    }
+                    Some(SocketKind::Unix) => drop(found.with_unix_sockets.insert(process)),
+                    Some(SocketKind::Unconnected(_) | SocketKind::Other) | None => {}
                 }
             }
         }
+        found.tcp = tcp.into_values().collect();
         found
     }
 
@@ -105,14 +143,79 @@ impl SocketFinder {
             if !self.known.values().any(is_candidate) {
                 continue;
             }
-            let text = fs::read_to_string(table).unwrap_or_default();
-            for (kind, inode) in text.lines().skip(1).filter_map(parse) {
-                if let Some(known) = self.known.get_mut(&inode) {
-                    *known = kind;
+            for entry in read_table(table) {
+                if let Some(known) = self.known.get_mut(&entry.inode) {
+                    *known = match entry.state {
+                        State::Listens => SocketKind::Other,
+                        State::Connected | State::Closed => SocketKind::Tcp(entry.connection),
+                    };
                 }
             }
         }
     }
+}
+
+/// The kernel's tables of TCP sockets at one time.
+#[derive(Debug, Default)]
+pub struct SocketTable(Vec<Entry>);
+
+/// One entry of a table.
+#[derive(Debug)]
+struct Entry {
+    connection: TcpConnection,
+    state: State,
+    /// Inode of the socket. 0 if no process has the socket open.
+    inode: u64,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum State {
+    /// The socket waits for connections.
+    Listens,
+    /// At least one end of the connection is open.
+    Connected,
+    /// Both ends of the connection are closed.
+    Closed,
+}
+
+impl SocketTable {
+    /// Reads the tables of the network namespace of this process. Empty if `/proc` is not mounted.
+    #[must_use]
+    pub fn read() -> Self {
+        Self(TABLES.into_iter().flat_map(read_table).collect())
+    }
+
+    /// Returns true if no process has the socket of `connection` any more, and its server has not closed its end. No other
+    /// program can then use the same addresses and ports.
+    #[must_use]
+    pub fn is_left_open(&self, connection: &TcpConnection) -> bool {
+        let mut entries = self.0.iter();
+        entries.any(|entry| {
+            entry.connection == *connection && entry.state == State::Connected && entry.inode == 0
+        })
+    }
+
+    /// Returns true if another socket than `socket` has the same local port, and is connected to a server with the same
+    /// port that may be the same server: at the same address, or if `includes_loopback` is true, at any loopback address.
+    #[must_use]
+    pub fn has_other(&self, socket: &TcpSocket, includes_loopback: bool) -> bool {
+        let TcpConnection { local, remote } = socket.connection;
+        let mut entries = self.0.iter();
+        entries.any(|entry| {
+            let other = entry.connection;
+            entry.state == State::Connected
+                && entry.inode != socket.inode
+                && other != socket.connection
+                && other.local.port() == local.port()
+                && other.remote.port() == remote.port()
+                && (other.remote == remote || includes_loopback && is_loopback(other.remote.ip()))
+        })
+    }
+}
+
+fn read_table(table: &str) -> Vec<Entry> {
+    let text = fs::read_to_string(table).unwrap_or_default();
+    text.lines().skip(1).filter_map(parse).collect()
 }
 
 /// Returns what the kernel tells about the socket `inode` with the path `path` in the list of open files. None if the path
@@ -166,22 +269,29 @@ fn socket_inode(path: &Path) -> Option<u64> {
     inode.strip_suffix(']')?.parse().ok()
 }
 
-/// Reads one entry of a table of TCP sockets: the connection and the inode of the socket. None if no process has the socket
-/// open.
-fn parse(line: &str) -> Option<(SocketKind, u64)> {
+/// Returns the descriptor with this path in the list of open files.
+fn descriptor(path: &Path) -> Option<RawFd> {
+    path.file_name()?.to_str()?.parse().ok()
+}
+
+/// Reads one entry of a table of TCP sockets.
+fn parse(line: &str) -> Option<Entry> {
     let mut words = line.split_whitespace().skip(1);
     let (local, remote) = (words.next()?, words.next()?);
     let state = words.next()?;
     let inode = words.nth(5)?.parse().ok()?;
-    let connection = TcpConnection {
-        local: address(local)?,
-        remote: address(remote)?,
-    };
-    let kind = match state {
-        LISTEN => SocketKind::Other,
-        _ => SocketKind::Tcp(connection),
-    };
-    (inode != 0).then_some((kind, inode))
+    Some(Entry {
+        connection: TcpConnection {
+            local: address(local)?,
+            remote: address(remote)?,
+        },
+        state: match state {
+            LISTEN => State::Listens,
+            TIME_WAIT => State::Closed,
+            _ => State::Connected,
+        },
+        inode,
+    })
 }
 
 /// Reads an address such as `0100007F:0CEA`. The kernel prints an IP address as 32-bit words in the byte order of the
@@ -229,7 +339,7 @@ mod tests {
     use rustix::net::{AddressFamily, SocketType, connect, socket};
     use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
-    use super::{SocketFinder, TcpConnection, address, connection_of};
+    use super::{SocketFinder, address, connection_of};
 
     #[test]
     fn addresses_of_the_kernel_are_read() {
@@ -266,13 +376,14 @@ mod tests {
             let mut finder = SocketFinder::default();
             for _ in 0..2 {
                 let sockets = finder.sockets_of_descendants(std::process::id());
-                assert!(sockets.tcp.contains(&connection), "{sockets:?}");
+                let socket = sockets.tcp.iter().find(|one| one.connection == connection);
+                assert!(socket.expect("the socket of cat").is_open(), "{sockets:?}");
             }
             drop(server_end);
             child.wait().expect("cat ends with its input");
-            let is_same = |other: &TcpConnection| *other == connection;
             let sockets = finder.sockets_of_descendants(std::process::id());
-            assert!(!sockets.tcp.iter().any(is_same), "{sockets:?}");
+            let mut sockets = sockets.tcp.iter();
+            assert!(!sockets.any(|one| one.connection == connection));
         }
     }
     #[test]
@@ -301,6 +412,7 @@ mod tests {
         let sockets = finder.sockets_of_descendants(std::process::id());
         child.kill().expect("the child runs");
         child.wait().expect("the child ends");
-        assert!(sockets.tcp.contains(&connection), "{sockets:?}");
+        let mut found = sockets.tcp.iter();
+        assert!(found.any(|one| one.connection == connection), "{sockets:?}");
     }
 }

@@ -4,16 +4,20 @@ use std::fs::File;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 
+use super::proc;
+
 /// Returns true if this process has a controlling terminal, which can send it the signals of Ctrl-C and Ctrl-Z.
+///
+/// The answer comes from `/proc`, because `/dev/tty` may be missing in a chroot or a container.
 #[must_use]
 pub fn is_controlling() -> bool {
-    File::open("/dev/tty").is_ok()
+    proc::has_terminal()
 }
 
 /// Returns true if stdout is a terminal with a movable cursor and keys can be read.
 #[must_use]
 pub fn is_screen() -> bool {
-    let has_keys = || std::io::stdin().is_terminal() || is_controlling();
+    let has_keys = || std::io::stdin().is_terminal() || File::open("/dev/tty").is_ok();
     std::io::stdout().is_terminal() && !is_dumb() && has_keys()
 }
 

@@ -86,6 +86,9 @@ impl Broadcast {
     }
 }
 
+/// In place of the id of a process that `/proc` does not show.
+const UNKNOWN: i32 = 0;
+
 impl Tree {
     /// Creates the tree that has `command` as its root.
     #[must_use]
@@ -145,16 +148,17 @@ impl Tree {
         self.leftovers
     }
 
-    /// Sends `signal` to the command itself, but not to its descendants.
-    pub fn signal_command(&self, signal: i32) {
-        if let Some(command) = self.command {
-            signal::send(command.as_raw_pid(), signal);
-        }
+    /// Sends `signal` to the command itself, but not to its descendants. Returns false if the kernel refused this, because
+    /// the command has become another user.
+    #[must_use]
+    pub fn signal_command(&self, signal: i32) -> bool {
+        let command = self.command.map(Pid::as_raw_pid);
+        command.is_none_or(|command| signal::send(command, signal))
     }
 
-    /// Sends SIGKILL to every living process of the tree. Returns the id of a child that is not yet reaped. None if
-    /// there is no such child. The caller must repeat the call until the tree is dead, because a process that is forked
-    /// during the call may be missed.
+    /// Sends SIGKILL to every living process of the tree. Returns the id of a child that is not yet reaped, or 0 if `/proc`
+    /// does not show it. None if there is no such child. Call this method only if [`reap`](Self::reap) returned false. The
+    /// caller must repeat the call until the tree is dead, because a process that is forked during the call may be missed.
     #[must_use]
     pub fn kill_all(&self) -> Option<u32> {
         let mut broadcast = Broadcast::new(&[libc::SIGKILL], BootInstant::new(Duration::ZERO));
@@ -162,8 +166,10 @@ impl Tree {
         // about 0.1 ms for each process.
         self.signal_group(&broadcast.signals);
         let _ = self.send(&mut broadcast);
-        let command = self.command.map(Pid::as_raw_pid);
-        let alive = own_children().map_or(command, |children| children.first().copied());
+        let alive = match own_children() {
+            Ok(children) => children.first().copied(),
+            Err(_) => Some(self.command.map_or(UNKNOWN, Pid::as_raw_pid)),
+        };
         alive.and_then(|pid| u32::try_from(pid).ok())
     }
 

@@ -87,11 +87,17 @@ fn lines(state: &ScreenState, details: &DetailState) -> Vec<StyledLine> {
     let room = state.size.columns.saturating_sub(INDENT);
     let waiters = state.latest.queue_of(&record.action);
     let waiters: Vec<_> = waiters.map(waiter_cells).collect();
-    let title = match waiters.len() {
+    let waiting = state.latest.waiting(&record.action);
+    let title = match waiting {
         0 => "no waiters".to_owned(),
         count => format!("{count} waiting"),
     };
     section(&mut lines, &title, &QUEUE, &waiters, room);
+    if waiters.len() > waiting {
+        let texts = folded(messages::ENDED_WAITERS, room);
+        let line = |text: &String| StyledLine::default().with(INDENT, room, text, Style::Faint);
+        lines.extend(texts.iter().map(line));
+    }
     let runs: Vec<_> = details.history.entries().iter().map(run_cells).collect();
     let title = match (&details.history, &details.history_failure, runs.len()) {
         (_, Some(why), _) => format!("the last runs cannot be read: {why}"),

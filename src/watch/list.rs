@@ -12,7 +12,8 @@ use crate::report::status::{COLUMNS, cells, paint};
 use crate::report::style::Style;
 use crate::store::LockRecord;
 
-/// Screen column at which the table begins. The columns to the left contain the mark of the selected line.
+/// Screen column at which the table begins. The columns to the left contain the mark of the selected line, and the mark
+/// of an action that needs attention.
 const INDENT: usize = 2;
 
 /// Minimum number of screen rows at which the diagnosis of the selected action is shown below the list.
@@ -55,7 +56,11 @@ pub(super) fn frame(state: &ScreenState) -> Frame {
         .map(|(at, cells)| {
             let is_marked = selected == Some(at);
             let mark = if is_marked { ">" } else { "" };
-            let line = StyledLine::of(mark, Style::Strong);
+            let attention = match state.latest.needs_attention(rows[at]) {
+                true => "!",
+                false => "",
+            };
+            let line = StyledLine::of(mark, Style::Strong).with(1, 1, attention, Style::Bad);
             let line = state.faded(widths.line(line, cells, INDENT));
             StyledLine { is_marked, ..line }
         })
@@ -105,6 +110,7 @@ pub(super) fn help(state: &ScreenState) -> Frame {
         ("Ctrl-L", "redraw the screen"),
         ("Ctrl-Z", "suspend; the shell command fg resumes"),
         ("q, Ctrl-C", "quit"),
+        ("!", "marks a problem, or a wait of 5 minutes or more"),
     ];
     let line = |(key, meaning): (&str, &str)| {
         let line = StyledLine::default().with(INDENT, usize::MAX, key, Style::Strong);

@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::severity::severity;
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::report::messages;
 use crate::store::{LockRecord, LockState, Snapshot, Waiter};
+
+/// Waiting time from which an action needs attention. A shorter wait is usual for a migration.
+const LONG_WAIT: Duration = Duration::from_mins(5);
 
 /// A snapshot with the time at which it arrived.
 #[derive(Debug, Clone)]
@@ -42,7 +46,7 @@ impl TimedSnapshot {
     ) -> Self {
         let mut queues = BTreeMap::<Action, QueueSummary>::new();
         let waiters = snapshot.waiters.iter();
-        for waiter in waiters.filter(|waiter| waiter.alive != Some(false)) {
+        for waiter in waiters.filter(|waiter| waiter.may_be_waiting()) {
             let queue = queues.entry(waiter.action.clone()).or_default();
             queue.waiting += 1;
             queue.longest = queue.longest.max(waiter.waiting_for);
@@ -93,6 +97,13 @@ impl TimedSnapshot {
     #[must_use]
     pub fn all_waiting(&self) -> usize {
         self.queues.values().map(|queue| queue.waiting).sum()
+    }
+
+    /// Returns true if the action of `record` has a problem, or if a contender has waited for a long time.
+    #[must_use]
+    pub fn needs_attention(&self, record: &LockRecord) -> bool {
+        let waits = self.longest_wait(&record.action).unwrap_or_default();
+        severity(record) == 0 || waits >= LONG_WAIT
     }
 
     /// Returns the waiters for `action`, each with its queue position. The first position is 1.

@@ -3,9 +3,11 @@
 //!
 //! The checkers do not trust dlock. They use only events that the commands, the runner and the nemeses recorded.
 
+mod bystanders;
 mod cause;
 mod counter;
 mod deaths;
+mod min_hold;
 mod overlap;
 mod served;
 mod takeover;
@@ -14,9 +16,11 @@ mod tokens;
 use crate::history::Micros;
 use crate::timeline::Timeline;
 
+pub(crate) use bystanders::{bystanders, count as session_checks};
 pub(crate) use cause::{cause, excused};
 pub(crate) use counter::counter;
 pub(crate) use deaths::deaths;
+pub(crate) use min_hold::min_hold;
 pub(crate) use overlap::overlap;
 pub(crate) use served::served;
 pub(crate) use takeover::{count as takeovers, latencies, takeover};
@@ -25,6 +29,9 @@ pub(crate) use tokens::tokens;
 /// Tolerance in microseconds for events that are later than promised because other programs use the machine. The
 /// checkers add the recorded stalls of the machine to this tolerance.
 const ALLOWANCE: Micros = 1_500_000;
+
+/// Maximum time in microseconds from the grant of a lease to the first event of its command, on a busy machine.
+const START: Micros = 1_000_000;
 
 /// A violation of a property.
 #[derive(Debug)]
@@ -48,7 +55,7 @@ impl Violation {
 pub(crate) type Property = (&'static str, fn(&Timeline) -> Vec<Violation>);
 
 /// All properties.
-pub(crate) const PROPERTIES: [Property; 7] = [
+pub(crate) const PROPERTIES: [Property; 9] = [
     (
         "no two process trees of an action run at the same time",
         overlap,
@@ -59,4 +66,6 @@ pub(crate) const PROPERTIES: [Property; 7] = [
     ("no run of dlock ends without a documented cause", cause),
     ("a process tree dies with its dlock", deaths),
     ("every contender is served after the faults", served),
+    ("a lock stays held for its --min-hold", min_hold),
+    ("no session of another program is ended", bystanders),
 ];

@@ -2,19 +2,22 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Stdio;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Signal, set_parent_process_death_signal, setsid};
 
+use crate::bystander::Session;
 use crate::history::{Event, Line, now};
 use crate::run_context::RunContext;
 use crate::schedule::{Plan, Route, Shape, plans};
 use crate::testbed::Site;
-use crate::worker::{self, RUN};
+use crate::worker::{self, RUN, SERVER};
 
 /// Interval at which a contender checks whether it may start.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -24,13 +27,14 @@ const STDERR_LIMIT: usize = 2_000;
 
 /// Runs dlock on `action` until the fault phase ends, and once more in the quiet phase.
 pub(crate) fn run_contender(context: &RunContext, site: &Site, action: &str, slot: usize) {
+    let mut caller = (site.purpose.has_bystanders()).then(|| Session::open(&site.database));
     for mut plan in plans(context.seed, action, slot) {
         plan.ttl = site.purpose.ttl(plan.ttl);
         plan.hold /= site.purpose.hold_divisor();
         if !context.fault_phase.pause(Duration::from_millis(plan.pause)) {
             break;
         }
-        run(context, site, action, slot, plan);
+        run(context, site, action, slot, plan, caller.as_mut());
     }
     // A contender that starts after all faults must be served.
     context.fault_phase.wait_for_quiet();
@@ -42,12 +46,22 @@ pub(crate) fn run_contender(context: &RunContext, site: &Site, action: &str, slo
         exit: 0,
         wait: None,
         route: Route::Tcp,
+        option: None,
+        has_session: false,
     };
-    run(context, site, action, slot, last);
+    run(context, site, action, slot, last, caller.as_mut());
 }
 
-/// Runs dlock once, and records its start and its end.
-fn run(context: &RunContext, site: &Site, action: &str, slot: usize, plan: Plan) {
+/// Runs dlock once, and records its start and its end. dlock inherits the session of its caller, as it does if the
+/// caller's client library does not close sockets on exec.
+fn run(
+    context: &RunContext,
+    site: &Site,
+    action: &str,
+    slot: usize,
+    plan: Plan,
+    caller: Option<&mut Session>,
+) {
     while site.is_closed.load(Ordering::Relaxed) {
         thread::sleep(POLL_INTERVAL);
     }
@@ -67,7 +81,13 @@ fn run(context: &RunContext, site: &Site, action: &str, slot: usize, plan: Plan)
         .env(RUN, run.to_string())
         .args(["exec", "--action", action, "--wait", &wait])
         .args(["--ttl", &format!("{}ms", plan.ttl)])
-        .args(["--holder", &format!("run {run}"), "--"])
+        .args(["--holder", &format!("run {run}")])
+        .args(
+            plan.option
+                .map(|option| option.arguments(run))
+                .unwrap_or_default(),
+        )
+        .arg("--")
         .args(worker::command_line(
             &context.worker,
             &context.folder,
@@ -75,9 +95,13 @@ fn run(context: &RunContext, site: &Site, action: &str, slot: usize, plan: Plan)
         ))
         .stdout(Stdio::null())
         .stderr(stderr.try_clone().expect("a descriptor is available"));
+    if plan.has_session && site.purpose.has_bystanders() {
+        dlock.env(SERVER, site.database.url());
+    }
+    let inherited = caller.as_ref().map(|session| session.socket());
     // SAFETY: `prepare` makes only system calls that are allowed between fork and exec.
     unsafe {
-        dlock.pre_exec(prepare);
+        dlock.pre_exec(move || prepare(inherited));
     }
     let mut child = dlock.spawn().expect("dlock starts");
     // The builder holds a write end of the pipe. Without this drop, the reader would never reach the end of the pipe.
@@ -110,14 +134,23 @@ fn run(context: &RunContext, site: &Site, action: &str, slot: usize, plan: Plan)
     };
     context.journal.write(&Line { at, event });
     context.tree_watcher.ended(run);
+    if let Some(session) = caller {
+        session.check(context, &site.database, action, Some(run));
+    }
     for file in [fifo, stderr_copy] {
         fs::remove_file(file).expect("the files of the run exist");
     }
 }
 
-/// Detaches dlock from the terminal, and makes the kernel kill dlock when the thread that started it ends.
-fn prepare() -> io::Result<()> {
+/// Detaches dlock from the terminal, makes the kernel kill dlock when the thread that started it ends, and lets dlock
+/// inherit `socket`.
+fn prepare(socket: Option<RawFd>) -> io::Result<()> {
     setsid()?;
+    if let Some(socket) = socket {
+        // SAFETY: the descriptor is a copy of the caller's, which stays open until dlock has ended.
+        let socket = unsafe { BorrowedFd::borrow_raw(socket) };
+        fcntl_setfd(socket, FdFlags::empty())?;
+    }
     set_parent_process_death_signal(Some(Signal::KILL))?;
     Ok(())
 }

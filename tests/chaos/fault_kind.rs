@@ -86,6 +86,8 @@ pub(crate) enum FaultKind {
     HalfSpeed,
     /// An operator runs `dlock release` without checking which run holds the lease.
     Release,
+    /// An operator pauses the action, which revokes its lease, and resumes it after the fault.
+    Pause,
     /// The reader of the holder's standard error stops. The holder's session is killed, so the holder writes a message.
     StopReader,
 }
@@ -115,7 +117,7 @@ pub(crate) enum Victim {
 
 impl FaultKind {
     /// All kinds.
-    pub(crate) const ALL: [Self; 39] = [
+    pub(crate) const ALL: [Self; 40] = [
         Self::KillParent,
         Self::FreezeParentShort,
         Self::FreezeParentNear,
@@ -154,6 +156,7 @@ impl FaultKind {
         Self::DoubleSpeed,
         Self::HalfSpeed,
         Self::Release,
+        Self::Pause,
         Self::StopReader,
     ];
 
@@ -190,7 +193,7 @@ impl FaultKind {
             Self::HourForward | Self::HourBack | Self::DoubleSpeed | Self::HalfSpeed => {
                 Victim::Clock
             }
-            Self::Release => Victim::Lease,
+            Self::Release | Self::Pause => Victim::Lease,
             Self::StopReader => Victim::Reader,
         }
     }
@@ -239,6 +242,7 @@ impl FaultKind {
             | Self::LateReply
             | Self::Drip
             | Self::Silence
+            | Self::Pause
             | Self::StopReader
             | Self::FreezeServer => between(ttl / 10, ttl * 3 / 2),
             // During this time, the replica receives no changes.

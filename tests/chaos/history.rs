@@ -111,6 +111,16 @@ pub(crate) enum Event {
     Healed { fault: u64, hit: bool },
     /// A fault of the schedule found no victim.
     Missed { kind: FaultKind, action: String },
+    /// An operator's request has revoked the lease of the run.
+    Revoked { run: u64, action: String },
+    /// A session of a program that is not a command of the action was checked. `is_alive` is false if the session has
+    /// ended since the previous check. `run` is the run whose caller has the session, and None for a program that has
+    /// started no dlock.
+    Session {
+        action: String,
+        run: Option<u64>,
+        is_alive: bool,
+    },
     /// A stall of the given length has ended. During the stall, the server of `site` did not commit or, if `site` is
     /// None, the kernel did not schedule the runner.
     Stalled {
@@ -144,6 +154,8 @@ impl Event {
             | Self::Dead { action, .. }
             | Self::Ended { action, .. }
             | Self::Missed { action, .. }
+            | Self::Revoked { action, .. }
+            | Self::Session { action, .. }
             | Self::Counter { action, .. } => Some(action),
             Self::Fault { action, .. } => action.as_deref(),
             Self::Began { .. }

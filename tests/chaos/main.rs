@@ -16,8 +16,10 @@
 //!   faults (`fault_kind`).
 //! - `worker` is the command of the runs, `store` checks tokens, and `tree_watcher` detects the death of each process
 //!   tree. Their events are written to the `history`.
+//! - `bystander` has sessions that dlock must not end.
 //! - `timeline` and `check` evaluate the history after the chaos run.
 
+mod bystander;
 mod check;
 #[allow(dead_code, reason = "the tests use the other items")]
 #[path = "../it/cli_runner.rs"]
@@ -37,6 +39,8 @@ mod live_runs;
 mod middle;
 mod nemesis;
 mod options;
+#[path = "../it/own_socket.rs"]
+mod own_socket;
 mod probe;
 mod processes;
 #[path = "../it/proxy.rs"]

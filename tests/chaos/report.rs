@@ -84,6 +84,11 @@ pub(crate) fn report(
         "  leases lost only because of a slow machine, not counted as violations: {} {actions:?}",
         excused.len()
     );
+    let _ = writeln!(
+        text,
+        "  checks of sessions of other programs: {}",
+        check::session_checks(timeline)
+    );
     for what in too_few {
         let _ = writeln!(text, "  too few {what}");
     }

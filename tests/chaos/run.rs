@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
+use crate::bystander::run_bystander;
 use crate::contender::run_contender;
 use crate::fault_kind::FaultKind;
 use crate::history::{Event, micros, now, read};
@@ -131,6 +132,9 @@ fn start<'scope>(
         threads
             .nemeses
             .push(scope.spawn(move || action_nemesis.inject_faults(&kinds)));
+    }
+    if purpose.has_bystanders() {
+        scope.spawn(move || run_bystander(context, site));
     }
     for database in &site.nodes {
         scope.spawn(move || probe::server(context, site, database));

@@ -30,6 +30,39 @@ pub(crate) struct Plan {
     pub(crate) wait: Option<u64>,
     /// The route to the server.
     pub(crate) route: Route,
+    /// An option of `dlock exec` that changes what the grant or the release writes. None uses no such option.
+    pub(crate) option: Option<ExecOption>,
+    /// If true, the command has a session on the server whose statement continues after the command's death.
+    pub(crate) has_session: bool,
+}
+
+/// An option of `dlock exec` that changes what the grant or the release writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ExecOption {
+    /// `--history 0`.
+    NoHistory,
+    /// `--once` with a key that no other run has, so that the run is never skipped.
+    Once,
+    /// `--once-per` with a period of a millisecond. A run is therefore skipped only directly after a success.
+    OncePer,
+    /// `--min-hold` with a time that is longer than the ttl and than most commands, in milliseconds.
+    MinHold(u64),
+    /// `--fence`.
+    Fence,
+}
+
+impl ExecOption {
+    /// Returns the arguments of run number `run`.
+    pub(crate) fn arguments(self, run: u64) -> Vec<String> {
+        match self {
+            Self::NoHistory => vec!["--history=0".to_owned()],
+            Self::Once => vec![format!("--once=run-{run}")],
+            Self::OncePer => vec!["--once-per=1ms".to_owned()],
+            Self::MinHold(millis) => vec![format!("--min-hold={millis}ms")],
+            Self::Fence => vec!["--fence".to_owned()],
+        }
+    }
 }
 
 /// The shape of the process tree of a command.
@@ -96,9 +129,10 @@ fn plan(rng: &mut Rng) -> Plan {
         16..18 => Shape::Daemon,
         _ => Shape::Shell,
     };
+    let ttl = TTLS[rng.usize(..TTLS.len())];
     Plan {
         pause: rng.u64(0..300),
-        ttl: TTLS[rng.usize(..TTLS.len())],
+        ttl,
         // Most commands are short, which gives many grants. Enough commands are long for a fault to find a holder. Some
         // commands run for longer than the ttl.
         hold: match rng.u8(..20) {
@@ -116,6 +150,16 @@ fn plan(rng: &mut Rng) -> Plan {
             _ => None,
         },
         route: [Route::Proxy, Route::Proxy, Route::Tcp, Route::Socket][rng.usize(..4)],
+        option: match rng.u8(..40) {
+            0..6 => Some(ExecOption::NoHistory),
+            6..12 => Some(ExecOption::Once),
+            12..18 => Some(ExecOption::OncePer),
+            18..24 => Some(ExecOption::Fence),
+            // Only a few runs, because such a run blocks the action for seconds.
+            24 => Some(ExecOption::MinHold(ttl + 2_000)),
+            _ => None,
+        },
+        has_session: rng.u8(..4) == 0,
     }
 }
 

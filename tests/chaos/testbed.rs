@@ -103,6 +103,12 @@ impl Purpose {
         }
     }
 
+    /// Returns true if other programs have sessions on the site's server. The server is never down, so only dlock can end
+    /// these sessions.
+    pub(crate) fn has_bystanders(self) -> bool {
+        self == Self::Processes
+    }
+
     /// Returns the kinds of faults that affect one action.
     pub(crate) fn kinds(self) -> Vec<FaultKind> {
         kinds_of(match self {
@@ -116,6 +122,7 @@ impl Purpose {
             Self::Network => &[Victim::Network],
             // These faults are also injected while the server is down.
             Self::Restarts => &[Victim::Holder, Victim::Waiter],
+            // A release ends the session of the holder, and dlock makes no promise if the clock jumps after that.
             Self::Clocks => &[],
             Self::Nodes | Self::Members | Self::FailOver => {
                 &[Victim::Holder, Victim::Waiter, Victim::Lease]

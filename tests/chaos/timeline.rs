@@ -15,6 +15,8 @@ pub(crate) struct Run {
     pub(crate) plan: Plan,
     pub(crate) start: Option<Start>,
     pub(crate) finished: Option<Micros>,
+    /// Time at which the operator's request that revoked the lease had succeeded.
+    pub(crate) revoked: Option<Micros>,
     pub(crate) dead: Option<Micros>,
     pub(crate) end: Option<End>,
 }
@@ -79,6 +81,7 @@ impl Timeline {
                     plan: plan.clone(),
                     start: None,
                     finished: None,
+                    revoked: None,
                     dead: None,
                     end: None,
                 };
@@ -103,6 +106,11 @@ impl Timeline {
                 self.runs
                     .entry(*run)
                     .and_modify(|run| run.finished = Some(at));
+            }
+            Event::Revoked { run, .. } => {
+                self.runs
+                    .entry(*run)
+                    .and_modify(|run| run.revoked = Some(at));
             }
             Event::Dead { run, .. } => {
                 self.runs.entry(*run).and_modify(|run| run.dead = Some(at));

@@ -15,16 +15,21 @@ use std::process::{self, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use mysql::prelude::Queryable;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::history::{Event, Journal, micros, now};
+use crate::own_socket::connect;
 use crate::schedule::{Plan, Shape};
 use crate::store::{Response, Store};
 
 /// Environment variables that identify the chaos run and the dlock run to which a process belongs.
 pub(crate) const MARK: &str = "CHAOS_MARK";
 pub(crate) const RUN: &str = "CHAOS_RUN";
+
+/// Environment variable with the URL of the server on which the command has a session. Not set if it has none.
+pub(crate) const SERVER: &str = "CHAOS_SERVER";
 
 /// Exit statuses of a worker that cannot lock the witness file, and of a worker whose token the store refused.
 const NOT_ALONE: i32 = 99;
@@ -79,6 +84,9 @@ pub(crate) fn run_worker(arguments: &[String]) -> ! {
         process::exit(NOT_ALONE);
     }
     start_descendants(plan.shape);
+    if let Ok(url) = std::env::var(SERVER) {
+        thread::spawn(move || run_statement(&url));
+    }
     let store = folder.join("store").join(&action);
     let mut store = Store::open(&store).expect("the store can be opened");
     let end = started + micros(Duration::from_millis(plan.hold));
@@ -104,6 +112,12 @@ pub(crate) fn run_worker(arguments: &[String]) -> ! {
     journal.record(Event::Finished { run, action });
     drop((life, witness));
     process::exit(plan.exit);
+}
+
+/// Opens a session on the server, and runs a statement that outlives the command.
+fn run_statement(url: &str) {
+    // The command may end, and the session may be killed, at any time.
+    let _ = connect(url).and_then(|mut session| session.query_drop("DO SLEEP(5)"));
 }
 
 /// Increments the count, with a pause between the read and the write. Calls `note` before the write, and after a write

@@ -1,14 +1,18 @@
 //! A session on a real server that renewals note as the session of a command.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::process;
 use std::time::Duration;
 
 use dlock::lease::Token;
 use dlock::store::mysql::Database;
 use dlock::store::session::{CommandConnections, SessionLook, SessionNote, SessionPolicy};
 use dlock::store::{Contender, EndSessionsRequest, Request, Response};
-use mysql::prelude::Queryable;
-use mysql::{Conn, OptsBuilder};
+use dlock::sys::tcp::{TcpSocket, connection_of_raw};
+use mysql::Conn;
 
+use crate::own_socket::{connect, socket_of};
 use crate::server_contender::target;
 use crate::servers;
 
@@ -22,27 +26,22 @@ pub(crate) struct CommandSession {
 }
 
 impl CommandSession {
-    /// Opens a session. dlock's own code finds it by the port of its connection.
+    /// Opens a session. dlock's own code finds it by its socket.
     pub(crate) fn open(database: &servers::Database, contender: &Contender) -> Self {
         // dlock's account sees only its own sessions.
-        let options = OptsBuilder::new()
-            .ip_or_hostname(Some("127.0.0.1"))
-            .tcp_port(database.port)
-            .prefer_socket(false)
-            .user(Some(&database.user))
-            .pass(Some(&database.password));
-        let mut session = Conn::new(options).expect("the server is reachable");
-        let host: Option<String> = session
-            .query_first("SELECT host FROM information_schema.processlist WHERE id=CONNECTION_ID()")
-            .expect("the process list is readable");
-        let host = host.expect("the session is listed");
-        let (_, port) = host.rsplit_once(':').expect("a TCP connection");
-        let port = port.parse().expect("a port");
+        let mut session = connect(&database.url()).expect("the server is reachable");
+        let descriptor = socket_of(&mut session);
+        let status = fs::metadata(format!("/proc/self/fd/{descriptor}"));
+        let socket = TcpSocket {
+            connection: connection_of_raw(descriptor).expect("a TCP connection"),
+            inode: status.expect("the socket is open").ino(),
+            file: (process::id(), descriptor),
+        };
         let look = SessionLook {
             token: Token(0),
             policy: SessionPolicy::Kill,
             connections: CommandConnections {
-                tcp: [(port, database.port)].into(),
+                tcp: [socket].into(),
                 ..CommandConnections::default()
             },
             note: None,

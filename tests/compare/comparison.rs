@@ -16,8 +16,12 @@ use crate::step::{Sequence, Step};
 /// Number of sequences that run concurrently on one server.
 const WORKERS: usize = 3;
 
-/// Maximum number of runs of a sequence. A sequence is repeated if its results differ and it took too long.
-const MAX_RUNS: usize = 3;
+/// Number of runs without a late step that must have equal results after a run whose results differ, if a late step may
+/// be the cause of the difference.
+const CONFIRMATIONS: usize = 3;
+
+/// Maximum number of runs of a sequence.
+const MAX_RUNS: usize = 10;
 
 /// Maximum time to shorten a sequence. Each run takes seconds if a contender waits although it should not.
 const SHORTENING_LIMIT: Duration = Duration::from_mins(1);
@@ -110,21 +114,34 @@ impl Worker {
     /// Runs `sequence` on a new action. Returns the index of the first step whose results differ, and a description of
     /// the difference. Returns None if all results are equal.
     fn first_difference(&mut self, sequence: &Sequence) -> Option<(usize, String)> {
-        let mut outcome = None;
+        let (difference, is_late) = self.run_and_clean(sequence);
+        if difference.is_none() || !is_late {
+            return difference;
+        }
         // On a busy machine, a step may take seconds. Leases on the server then expire earlier than in the model.
-        for _ in 0..MAX_RUNS {
-            let difference = self.run(sequence);
-            let is_late = self.server_side.is_late();
-            let finished = self.server_side.finish();
-            if difference.is_some() || finished.is_err() {
-                self.server_side = ServerSide::new(&self.database, self.subject.rewrite);
+        let mut confirmations = 0;
+        for _ in 1..MAX_RUNS {
+            match self.run_and_clean(sequence) {
+                (again @ Some(_), false) => return again,
+                (None, false) => confirmations += 1,
+                (_, true) => {}
             }
-            outcome = difference;
-            if outcome.is_none() || !is_late {
-                break;
+            if confirmations == CONFIRMATIONS {
+                return None;
             }
         }
-        outcome
+        difference
+    }
+
+    /// Runs `sequence`, and returns the first difference, and true if a step was late. Removes what the sequence left.
+    fn run_and_clean(&mut self, sequence: &Sequence) -> (Option<(usize, String)>, bool) {
+        let difference = self.run(sequence);
+        let is_late = self.server_side.is_late();
+        let finished = self.server_side.finish();
+        if difference.is_some() || finished.is_err() {
+            self.server_side = ServerSide::new(&self.database, self.subject.rewrite);
+        }
+        (difference, is_late)
     }
 
     fn run(&mut self, sequence: &Sequence) -> Option<(usize, String)> {

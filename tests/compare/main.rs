@@ -22,6 +22,8 @@ mod model_side;
 mod mutation;
 mod observed;
 mod operator;
+#[path = "../it/own_socket.rs"]
+mod own_socket;
 #[path = "../it/proxy.rs"]
 mod proxy;
 #[path = "../model/responses.rs"]

@@ -134,7 +134,7 @@ pub(crate) fn observed_response(
             })),
             Response::Lost(row) => ObservedResponse::Lost(observed_row(row, rank)),
             Response::HandedOff => ObservedResponse::HandedOff,
-            Response::WaitEnded => ObservedResponse::WaitEnded,
+            Response::WaitEnded | Response::WaitSliced => ObservedResponse::WaitEnded,
             Response::HasLetPass => ObservedResponse::HasLetPass,
             Response::Released => ObservedResponse::Released,
             Response::NotHolder(loss) => ObservedResponse::NotHolder(*loss),

@@ -307,7 +307,7 @@ impl ServerSide {
              FROM dlock_waiter AS w WHERE w.action=l.action),\
              (SELECT GROUP_CONCAT(r.token,':',r.outcome ORDER BY r.token) FROM dlock_history AS r \
              WHERE r.action=l.action AND r.kind=0),\
-             IS_USED_LOCK(CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/',l.action),256),40))),l.sessions,{} \
+             IS_USED_LOCK(CONCAT('dlock:',LEFT(SHA2(CONCAT(CAST(DATABASE() AS BINARY),x'00',l.action),256),40))),l.sessions,{} \
              FROM dlock_lock AS l WHERE l.action='{}'",
             handoffs.join(","),
             self.contender.action,

@@ -5,11 +5,15 @@
 
 use std::ffi::OsStr;
 use std::io::Read;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, Once};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+
+use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::servers::Database;
 
@@ -101,6 +105,18 @@ impl Dlock {
 
     pub(crate) fn stdin(mut self, stdin: Stdio) -> Self {
         self.command.stdin(stdin);
+        self
+    }
+
+    /// Lets the program inherit `descriptor`, which must stay open until the program has started.
+    pub(crate) fn inherit(mut self, descriptor: RawFd) -> Self {
+        let keep = move || {
+            // SAFETY: the descriptor is open, and the borrow ends with this call.
+            let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
+            Ok(fcntl_setfd(descriptor, FdFlags::empty())?)
+        };
+        // SAFETY: the function makes only a system call that is allowed between fork and exec.
+        unsafe { self.command.pre_exec(keep) };
         self
     }
 

@@ -1,11 +1,14 @@
 //! A job that many machines start. `--once-per` runs the job once in a period, and `--min-hold` holds the job's lock
 //! for a minimum time.
 
+use std::fs;
+
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, Outcome, Running, eventually};
 use crate::command::{Stage, read_message, write_message};
+use crate::logs::messages;
 use crate::servers::{Database, Flavour, shared};
 
 /// Runs `test` on a new database of each kind of server.
@@ -138,6 +141,41 @@ fn the_lock_is_held_for_min_hold_after_dlock_exits() {
             status.contains("free")
         });
         job(database, &["-n"], 0).run().expect(0, "ran\n", "");
+    });
+}
+
+#[test]
+fn a_run_says_until_when_its_lock_stays_held() {
+    everywhere(|database, _| {
+        let stage = Stage::new();
+        let path = stage.path("until");
+        let hook = format!(
+            "--on-event=echo \"$DLOCK_MIN_HOLD_UNTIL\" >> {}",
+            path.display()
+        );
+        let run = |options: &[&str]| {
+            let run = job(database, &[&["-v", &*hook], options].concat(), 0).run();
+            assert_eq!(run.status, Some(0), "{run:#?}");
+            run.stderr
+        };
+        let text = run(&["--log-format=json", "--min-hold=1h"]);
+        let logged = messages(&text);
+        let released = logged.iter().find(|message| message["event"] == "released");
+        let released = released.expect("the release is logged");
+        let until = released["min_hold_until"].as_str().expect("a time");
+        humantime::parse_rfc3339(until).expect("the time is in RFC 3339");
+        let message = format!("job stays held for --min-hold until {until}");
+        assert_eq!(released["message"], message);
+        // The hook for the grant gets no time.
+        let hooks = fs::read_to_string(&path).expect("the hooks ran");
+        assert_eq!(hooks, format!("\n{until}\n"));
+        let revoke = Dlock::on(database, ["release", "job", "--yes"]).run();
+        assert_eq!(revoke.status, Some(0), "{revoke:#?}");
+
+        let text = run(&["--min-hold=1ms"]);
+        assert!(text.contains("job is released"), "{text}");
+        let hooks = fs::read_to_string(&path).expect("the hooks ran");
+        assert_eq!(hooks, format!("\n{until}\n\n\n"));
     });
 }
 

@@ -141,7 +141,7 @@ fn a_stop_without_a_free_descriptor_is_retried() {
     };
     limit(3);
     steal(&database);
-    crowd.running.wait_for_output("sent SIGTERM (15)");
+    crowd.running.wait_for_output("sending SIGTERM (15)");
     assert_eq!(
         crowd.stopped(),
         0,

@@ -20,33 +20,53 @@ fn millis(number: u64) -> Duration {
     Duration::from_millis(number)
 }
 
-prop_compose! {
-    /// Lease timing with a ttl from the minimum to five minutes. None means that dlock rejects the generated values.
-    fn accepted()(
-        ttl in 1_500..300_000_u64,
-        grace in prop::option::of(0..20_000_u64),
-    ) -> Option<Timing> {
+/// Returns every lease timing that dlock accepts, with a ttl of up to five minutes. proptest fails if it has to reject
+/// too many of the generated values.
+fn accepted() -> impl Strategy<Value = Timing> {
+    let values = (1_500..300_000_u64, prop::option::of(0..20_000_u64));
+    values.prop_filter_map("dlock rejects the timing", |(ttl, grace)| {
         Timing::new(millis(ttl), grace.map(millis)).ok()
-    }
+    })
 }
 
-/// One step of the simulation. Time advances by `pause`, dlock sends a renewal if one is due, and the response arrives
-/// after `latency`. If `renewed` is false, the response is a failure with an unknown outcome.
+/// Returns lengths in thousandths of the ttl. A long pause simulates a suspended machine, and a long latency simulates a
+/// slow network.
+fn length() -> impl Strategy<Value = u32> {
+    prop_oneof![4 => 0..200_u32, 1 => 0..1_500_u32]
+}
+
+/// One step of the simulation of renewals. Time advances by `pause`, dlock sends a renewal if one is due, and the
+/// response arrives after `latency`. If `renewed` is false, the response is a failure with an unknown outcome. The times
+/// are in thousandths of the ttl.
 #[derive(Debug, Clone, Copy)]
 struct Round {
-    pause: Duration,
-    latency: Duration,
+    pause: u32,
+    latency: u32,
     renewed: bool,
 }
 
 fn round() -> impl Strategy<Value = Round> {
-    // A long pause simulates a suspended machine, and a long latency simulates a slow network.
-    let length = prop_oneof![4 => 0..2_000_u64, 1 => 0..100_000_u64];
-    (length.clone(), length, any::<bool>()).prop_map(|(pause, latency, renewed)| Round {
-        pause: millis(pause),
-        latency: millis(latency),
+    (length(), length(), any::<bool>()).prop_map(|(pause, latency, renewed)| Round {
+        pause,
+        latency,
         renewed,
     })
+}
+
+/// An input of the supervisor. The send time of a renewal is so many thousandths of the ttl before its response.
+#[derive(Debug, Clone, Copy)]
+enum Input {
+    Tick,
+    Renewed(u32),
+    Lost,
+}
+
+fn input() -> impl Strategy<Value = Input> {
+    prop_oneof![
+        5 => Just(Input::Tick),
+        5 => length().prop_map(Input::Renewed),
+        1 => Just(Input::Lost),
+    ]
 }
 
 proptest! {
@@ -56,7 +76,6 @@ proptest! {
     fn every_command_is_dead_a_margin_before_its_lease_expires(
         timing in accepted(), sent in 0..1_000_000_u64,
     ) {
-        let Some(timing) = timing else { return Ok(()) };
         let sent = BootInstant::new(millis(sent));
         let deadline = timing.deadline(sent);
         let end = sent + timing.ttl;
@@ -70,47 +89,79 @@ proptest! {
     fn no_renewal_is_sent_after_the_deadline_and_only_proven_renewals_move_it(
         timing in accepted(), rounds in prop::collection::vec(round(), 1..60),
     ) {
-        let Some(timing) = timing else { return Ok(()) };
         let grant = Grant { owner_id: OwnerId::new([1; 16]), token: Token(1) };
         let mut renewals = Renewals::new(grant, QueueLock::Available, timing, START, Liveness::NotRequired);
         let (mut now, mut proven) = (START, START);
-        for Round { pause, latency, renewed } in rounds {
-            now = now + pause;
-            if renewals.due(now).is_none() {
+        let mut sent_renewals = 0;
+        // The first renewal is always due.
+        let first = Round { pause: 0, latency: 0, renewed: true };
+        now = now + timing.renew_interval;
+        for Round { pause, latency, renewed } in std::iter::once(first).chain(rounds) {
+            now = now + timing.ttl * pause / 1_000;
+            let must_send = renewals.wake_at().is_some_and(|at| at <= now) && now < timing.deadline(proven).term;
+            prop_assert_eq!(renewals.due(now).is_some(), must_send, "at {:?}", now);
+            if !must_send {
                 continue;
             }
-            prop_assert!(now < timing.deadline(proven).term, "a renewal was sent at {now:?}, after the deadline");
+            sent_renewals += 1;
             let sent = now;
-            now = now + latency;
+            now = now + timing.ttl * latency / 1_000;
             let outcome = match renewed {
                 true => Ok(Response::Renewed(None)),
                 false => Err(Failure { kind: FailureKind::Unknown, message: String::new() }),
             };
-            let response = TimedResponse { sent, received: now, server_time: None, could_grant: false, outcome };
+            let response = TimedResponse { sent, received: now, server_time: None, could_grant: false, could_release: false, outcome };
             renewals.handle_response(now, response);
             if renewed {
                 proven = sent;
             }
             prop_assert_eq!(renewals.deadline(), timing.deadline(proven));
         }
+        prop_assert!(sent_renewals > 0);
     }
 
     #[test]
-    fn a_command_is_killed_at_the_first_clock_check_after_its_deadline(
-        timing in accepted(), pauses in prop::collection::vec(0..60_000_u64, 1..40),
+    fn a_command_is_stopped_and_killed_at_the_first_clock_check_after_its_deadline(
+        timing in accepted(),
+        limit in prop::option::of(0..5_000_u32),
+        rounds in prop::collection::vec((length(), input()), 1..40),
     ) {
-        let Some(timing) = timing else { return Ok(()) };
-        let deadline = timing.deadline(START);
-        let mut supervisor = Supervisor::new(deadline, None, TERM, timing.grace, false);
+        let limit = limit.map(|limit| START + timing.ttl * limit / 1_000);
+        let mut deadline = timing.deadline(START);
+        let mut supervisor = Supervisor::new(deadline, limit, TERM, timing.grace, false);
         let (mut now, mut sent) = (START, Vec::new());
-        for pause in pauses {
-            now = now + millis(pause);
+        // Time at which the command must be dead, once it is stopped.
+        let mut dead_at: Option<BootInstant> = None;
+        for (pause, input) in rounds {
+            now = now + timing.ttl * pause / 1_000;
             // Repeats the step until nothing is due at `now`, as the monitor does.
             while supervisor.wake_at().is_some_and(|at| at <= now) {
                 sent.extend(supervisor.step(now, SupervisorInput::Tick));
             }
-            prop_assert_eq!(sent.contains(&Effect::Stop(TERM)), now >= deadline.term);
-            prop_assert!(sent.contains(&Effect::Stop(KILL)) || now < deadline.kill);
+            let end = limit.map_or(deadline.term, |limit| limit.min(deadline.term));
+            if now >= end {
+                dead_at = dead_at.or(Some(deadline.kill.min(now + timing.grace)));
+            }
+            let input = match input {
+                Input::Tick => SupervisorInput::Tick,
+                Input::Lost => SupervisorInput::Lost,
+                Input::Renewed(latency) => {
+                    let renewed = timing.deadline(START.max(now - timing.ttl * latency / 1_000));
+                    if dead_at.is_none() {
+                        deadline = deadline.max(renewed);
+                    }
+                    SupervisorInput::Renewed(renewed)
+                }
+            };
+            if matches!(input, SupervisorInput::Lost) {
+                dead_at = dead_at.or(Some(deadline.kill.min(now + timing.grace)));
+            }
+            sent.extend(supervisor.step(now, input));
+            while supervisor.wake_at().is_some_and(|at| at <= now) {
+                sent.extend(supervisor.step(now, SupervisorInput::Tick));
+            }
+            prop_assert_eq!(sent.contains(&Effect::Stop(TERM)), dead_at.is_some());
+            prop_assert_eq!(sent.contains(&Effect::Stop(KILL)), dead_at.is_some_and(|at| at <= now));
         }
     }
 }

@@ -95,10 +95,20 @@ fn a_frozen_process_is_reported_as_not_renewing() {
         let holder = Holder::start(database, &TTL);
         holder.running.signal("STOP");
         let start = "not renewed for ";
-        let part = "the holder is frozen or cut off; can be taken over in ";
+        let part = "the holder is frozen or cut off";
         let seen = wait_for_diagnosis(database, "not-renewing", start, part);
         assert_eq!(seen["state"], "held", "{seen}");
         assert_eq!(seen["session_alive"], true, "{seen}");
+        let release = ["release", "-a", "init", "--yes", "--operator=alice"];
+        let outcome = Dlock::on(database, release).run();
+        let effect = "so its command may not stop at once; its lease ends in ";
+        outcome.expect(0, "", effect);
+        wait_for_diagnosis(
+            database,
+            "revoked",
+            "released by alice; not renewed for ",
+            part,
+        );
         holder.running.signal("CONT");
     });
 }

@@ -21,7 +21,8 @@ use crate::proxy::Proxy;
 use crate::servers::{Database, Server};
 
 /// The names of all checks, in the order in which doctor reports them.
-const CHECKS: [&str; 19] = [
+const CHECKS: [&str; 20] = [
+    "processes",
     "address",
     "connect",
     "tls",

@@ -141,7 +141,11 @@ fn a_missing_interpreter_releases_the_lock() {
         let script = script.to_str().expect("UTF-8");
         Dlock::on(database, ["exec", "-a", "init", "--", script])
             .run()
-            .expect(127, "", "no such command");
+            .expect(
+                127,
+                "",
+                "its interpreter /no/such/interpreter does not exist",
+            );
         Dlock::on(database, ["status", "--check", "init"])
             .run()
             .expect(0, "", "");

@@ -18,8 +18,14 @@ fn short_help_fits_80_columns_and_omits_connection_options_and_variables() {
     for subcommand in SUBCOMMANDS {
         let help = at_80_columns(&[subcommand, "-h"]);
         assert_eq!((help.status, &*help.stderr), (Some(0), ""), "{subcommand}");
+        // One line says how to reach a server.
+        let (servers, others): (Vec<&str>, Vec<&str>) =
+            (help.stdout.lines()).partition(|line| line.starts_with("Server: --url "));
+        let connects = !["explain", "copy-to", "version", "help"].contains(&subcommand);
+        assert_eq!(servers.len(), usize::from(connects), "{subcommand}");
         for absent in ["--ssl-ca", "--url", "DLOCK_", "[env"] {
-            assert!(!help.stdout.contains(absent), "{subcommand}: {absent}");
+            let found = others.iter().find(|line| line.contains(absent));
+            assert_eq!(found, None, "{subcommand}: {absent}");
         }
         for present in ["Examples:\n  dlock", "--help"] {
             assert!(help.stdout.contains(present), "{subcommand}: {present}");
@@ -65,6 +71,12 @@ fn explain_and_version_need_no_server_and_no_valid_environment() {
     let first = format!("dlock {}\ncommit: ", env!("CARGO_PKG_VERSION"));
     assert!(version.stdout.starts_with(&first), "{version:?}");
     assert!(version.stdout.contains("\nschema version: "), "{version:?}");
+    let short = format!("dlock {}\n", env!("CARGO_PKG_VERSION"));
+    for option in ["--version", "-V"] {
+        let version = Dlock::new([option]).run();
+        version.expect(0, &short, "");
+        assert_eq!(version.stderr, "");
+    }
     Dlock::new(["explain", "256"])
         .run()
         .expect(64, "", "'[STATUS]'");

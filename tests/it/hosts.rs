@@ -154,12 +154,13 @@ fn a_read_only_host_is_used_only_to_read_and_only_if_no_host_accepts_writes() {
 fn a_server_that_refuses_the_first_write_is_tried_last() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("hosts");
-        // The check before the first request does not find this setting.
-        let variable = match flavour {
-            Flavour::MariaDb => "tx_read_only",
-            Flavour::MySql => "transaction_read_only",
-        };
-        let refusing = server_like(&database, flavour, &format!("SET GLOBAL {variable}=ON"));
+        // The check before the first request does not find the reason of this error, which a read-only transaction has.
+        let name = &database.name;
+        let refuse = format!(
+            "CREATE TRIGGER `{name}`.refuse BEFORE INSERT ON `{name}`.dlock_lock FOR EACH ROW \
+             SIGNAL SQLSTATE '25006' SET MYSQL_ERRNO=1792,MESSAGE_TEXT='read-only transaction'"
+        );
+        let refusing = server_like(&database, flavour, &refuse);
         let both = [host(refusing.port()), host(database.port)];
         let outcome = exec(&database, &both);
         outcome.expect(0, "ran\n", "1792");

@@ -101,6 +101,25 @@ fn signal_keys_and_size_changes_reach_the_command_once() {
 }
 
 #[test]
+fn message_in_the_background_does_not_stop_dlock_on_a_terminal_with_tostop() {
+    let database = shared(Flavour::MariaDb).database("jobs");
+    let mut terminal = Terminal::shell(&database);
+    terminal
+        .enters("stty tostop; $dlock exec -v -a init -- sh -c 'exit 7' & wait $!; echo status=$?");
+    terminal.sees("status=7");
+}
+
+#[test]
+fn command_reads_from_a_terminal_without_dev_tty() {
+    let database = shared(Flavour::MariaDb).database("jobs");
+    let script = r#"mount -t tmpfs tmpfs /dev && exec "$dlock" exec -a init -- sh -c 'read -r line; echo "<$line>"'"#;
+    let mut terminal = Terminal::with(&database, ["unshare", "--mount", "sh", "-c", script]);
+    terminal.enters("typed");
+    terminal.sees("<typed>");
+    assert_eq!(terminal.ends(), Some(0));
+}
+
+#[test]
 fn signal_key_that_kills_the_command_sets_the_status() {
     let database = shared(Flavour::MariaDb).database("jobs");
     for (key, status) in [(CTRL_C, 130), (CTRL_BACKSLASH, 131)] {

@@ -266,13 +266,33 @@ fn check_verifies_the_lease_that_it_runs_under() {
 }
 
 #[test]
-fn nested_once_skips_a_recorded_success_and_records_none() {
+fn options_that_the_outer_lease_cannot_keep_are_refused_on_the_command_line() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("nested");
+        for option in [
+            "--once",
+            "--once=v1",
+            "--once-per=1h",
+            "--min-hold=1h",
+            "--max-runtime=1h",
+            "--fence",
+        ] {
+            let script = format!(r#""$dlock" exec -a init {option} {WAIT_LIMIT} -- echo run"#);
+            let name = option.split('=').next().expect("a name");
+            let text = format!("{name} has no effect under the lease of an outer dlock exec");
+            outer(&database, &script).run().expect(64, "", &text);
+        }
+        // The variable may be meant for the outer dlock.
+        let script = format!(r#"DLOCK_OPT_ONCE=v1 "$dlock" exec -a init {WAIT_LIMIT} -- echo run"#);
+        outer(&database, &script).run().expect(0, "run\n", "");
+    }
+}
+
+#[test]
+fn nested_once_skips_a_recorded_success() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("nested");
         let script = format!(r#""$dlock" exec -a init --once=v1 {WAIT_LIMIT} -- echo run"#);
-        for _ in 0..2 {
-            outer(&database, &script).run().expect(0, "run\n", "");
-        }
         let record = ["exec", "-a", "init", "--once=v1", "--", "true"];
         Dlock::on(&database, record).run().expect(0, "", "");
         let outcome: Outcome = outer(&database, &script).run();
@@ -318,6 +338,10 @@ fn nested_command_that_cannot_be_executed_exits_127() {
             script.display()
         );
         let outcome = outer(&database, &inner).run();
-        outcome.expect(127, "", "no such command");
+        outcome.expect(
+            127,
+            "",
+            "its interpreter /no/such/interpreter does not exist",
+        );
     }
 }

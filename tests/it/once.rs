@@ -368,9 +368,12 @@ fn invalid_once_key_is_refused_without_a_server() {
     ] {
         let exec = ["exec", "-a", "init", &format!("--once={key}"), "--", "true"];
         Dlock::new(exec).run().expect(64, "", why);
-        Dlock::new(["exec", "-a", "init", "--", "true"])
-            .env("DLOCK_OPT_ONCE", key)
-            .run()
-            .expect(64, "", why);
+        // An empty variable counts as not set.
+        if !key.is_empty() {
+            Dlock::new(["exec", "-a", "init", "--", "true"])
+                .env("DLOCK_OPT_ONCE", key)
+                .run()
+                .expect(64, "", why);
+        }
     }
 }

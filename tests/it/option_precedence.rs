@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use dlock::cli::environment::option_variables;
+
 use crate::cli_runner::Dlock;
 use crate::servers::{Database, Flavour, shared};
 
@@ -130,6 +132,18 @@ fn unknown_and_invalid_variables_are_usage_errors_that_name_the_variable() {
             "the environment variable DLOCK_OPT_WIAT is unknown; did you mean DLOCK_OPT_WAIT?",
         ),
         (
+            "DLOCK_WAIT",
+            "3s",
+            "the environment variable DLOCK_WAIT is unknown; did you mean DLOCK_OPT_WAIT?",
+        ),
+        (
+            "DLOCK_PORT",
+            "tcp://10.0.0.1:80",
+            "set enableServiceLinks: false in the spec of the pod",
+        ),
+        ("DLOCK_PORT", "", "'DLOCK_PORT (--port <PORT>)'"),
+        ("DLOCK_USER", "", "DLOCK_USER is empty"),
+        (
             "DLOCK_OPT_NONBLOCK",
             "maybe",
             "invalid value 'maybe' for 'DLOCK_OPT_NONBLOCK (--nonblock)': write true or false",
@@ -168,4 +182,55 @@ fn variables_that_dlock_or_kubernetes_sets_are_accepted() {
     }
     let run = run.env("DLOCK_DB_PORT", "tcp://10.0.0.1:3306");
     assert_eq!(run.run().status, Some(0));
+}
+
+#[test]
+fn empty_variable_of_an_option_counts_as_not_set() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("empty");
+        let variables = option_variables();
+        let variables: Vec<&String> = (variables.iter())
+            .filter(|name| name.starts_with("DLOCK_OPT_"))
+            .collect();
+        assert!(variables.len() > 30, "{variables:?}");
+        let run = |subcommand: &[&str]| {
+            let run = Dlock::on(&database, subcommand);
+            variables.iter().fold(run, |run, name| run.env(name, ""))
+        };
+        for subcommand in [
+            &["exec", "init", "--", "true"][..],
+            &["status", "init"],
+            &["wait", "init"],
+            &["check", "init", "--token=1"],
+            &["history", "init"],
+            &["list"],
+            &["setup"],
+            &["release", "init", "--pause=1m", "--yes"],
+        ] {
+            let outcome = run(subcommand).run();
+            let status = match subcommand {
+                ["check", ..] => 76,
+                _ => 0,
+            };
+            assert_eq!(outcome.status, Some(status), "{subcommand:?}: {outcome:#?}");
+        }
+        // The name is missing.
+        let unnamed = run(&["exec", "--", "true"]).run();
+        assert_eq!(unnamed.status, Some(64), "{unnamed:#?}");
+    }
+}
+
+#[test]
+fn variable_that_dlock_sets_is_warned_about_if_no_dlock_has_set_it() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("ignored");
+        let run = || exec(&database, ["init", "--", "true"]).env("DLOCK_TTL", "10s");
+        let warning = "dlock: the environment variable DLOCK_TTL has no effect, because dlock sets it for commands; \
+             did you mean DLOCK_OPT_TTL?\n";
+        let outcome = run().run();
+        assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
+        assert_eq!(outcome.stderr, warning, "{flavour}");
+        let inner = run().env("DLOCK_TOKEN", "1").run();
+        assert_eq!(inner.stderr, "", "{flavour}");
+    }
 }

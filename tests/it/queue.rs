@@ -2,6 +2,7 @@
 //! connection, and polling on servers where the queue lock does not work.
 
 mod order;
+mod pool;
 
 use std::fs;
 use std::path::PathBuf;
@@ -346,7 +347,7 @@ fn queue_lock_that_a_foreign_session_keeps_is_used_again_later() {
         let mut queue = Queue::on(shared(series));
         let name: String = queue
             .admin
-            .query_first("SELECT CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/','init'),256),40))")
+            .query_first("SELECT CONCAT('dlock:',LEFT(SHA2(CONCAT(CAST(DATABASE() AS BINARY),x'00','init'),256),40))")
             .expect("the name can be computed")
             .expect("the query returns one row");
         let mut foreign_session = queue.database.admin_conn();

@@ -2,10 +2,12 @@
 //!
 //! - `scene`: a command whose statement waits for a row lock of the test. The server does not notice that the client of
 //!   such a statement is dead.
+//! - `bystanders`: sessions of other programs, which dlock never ends
 //! - `limits`: sessions that dlock cannot find or cannot end
 //! - `other_host`: sessions on a server to which dlock is not connected
 //! - this file: who ends the sessions, and when
 
+mod bystanders;
 mod limits;
 mod other_host;
 mod scene;

@@ -189,6 +189,20 @@ impl Server {
         self.ready = self.script.ready();
     }
 
+    /// Copies the server's data as they are at this moment.
+    #[track_caller]
+    pub(crate) fn snapshot(&mut self) {
+        self.script.send_command("snapshot");
+        self.ready = self.script.ready();
+    }
+
+    /// Kills the server and restarts it with the data of the latest [`Self::snapshot`], and the same port and socket.
+    #[track_caller]
+    pub(crate) fn restore(&mut self) {
+        self.script.send_command("restore");
+        self.ready = self.script.ready();
+    }
+
     /// Stops the server and returns once its process has ended and its folder is removed. Dropping the value has the
     /// same effect.
     pub(crate) fn stop(self) {

@@ -170,8 +170,10 @@ fn resumed_reader_gets_the_number_of_dropped_messages() {
         let database = shared(flavour).database("slow_reader");
         let (reader, stderr, size) = full_pipe();
         let exec = ["exec", "-v", "--log-format=json"];
-        // The holder renews the lease only after the end of the test, so it prints no messages about renewals.
-        let holder = Holder::start(Dlock::on(&database, exec).stderr(stderr), &["--ttl=1h"]);
+        // The holder renews the lease only after the end of the test, and looks for no sessions of the command, so it prints
+        // no messages about renewals.
+        let options = ["--ttl=1h", "--server-sessions=ignore"];
+        let holder = Holder::start(Dlock::on(&database, exec).stderr(stderr), &options);
         for _ in 0..SENT {
             signal_and_wait(&holder.running);
         }
@@ -205,7 +207,9 @@ fn resumed_reader_gets_the_number_of_dropped_messages() {
         // Messages about the most recent signals may still arrive, because the monitor reports signals asynchronously.
         let late = rest.iter().filter(|message| is(message, "signal")).count();
         rest.retain(|message| !is(message, "signal"));
-        assert_eq!(read.len() - 2 + count + late, SENT, "{flavour}");
+        // A test of `src/report/stderr.rs` shows that the count is exact. Here, dlock may have dropped other messages too.
+        let unread = SENT - (read.len() - 2) - late;
+        assert!(count >= unread && unread > 0, "{flavour}: {count} {unread}");
         assert!(is(&rest[0], "ended"), "{flavour}: {rest:?}");
         assert!(is(&rest[1], "released"), "{flavour}: {rest:?}");
         assert_eq!(rest.len(), 2, "{flavour}: {rest:?}");

@@ -1,6 +1,7 @@
 //! Tests of `dlock status`.
 
 use mysql::prelude::Queryable;
+use serde_json::Value;
 
 use crate::cli_runner::{Dlock, Running};
 use crate::command::{Stage, read_message, write_message};
@@ -271,4 +272,47 @@ fn status_does_not_read_free_actions() {
         assert_eq!(states(&outcome.stdout), expected, "{flavour}");
         assert!(rows < MAX_ROWS_READ, "{flavour}: {rows} rows were read");
     }
+}
+
+#[test]
+fn a_row_that_dlock_did_not_write_is_shown_as_odd_and_hides_no_other_row() {
+    for flavour in Flavour::ALL {
+        let database = &shared(flavour).database("odd");
+        let names = ["good", "flag", "owner", "fence"];
+        for name in names {
+            Dlock::on(database, ["exec", name, "--", "true"])
+                .run()
+                .expect(0, "", "");
+        }
+        for (name, change) in [
+            ("flag", "min_hold=-1"),
+            ("owner", "owner_id=x'01'"),
+            ("fence", "fenced=-1"),
+        ] {
+            let update = format!("UPDATE dlock_lock SET {change} WHERE action='{name}'");
+            let changed = database.admin_conn().query_drop(update);
+            changed.unwrap_or_else(|error| panic!("{change}: {error}"));
+        }
+        let status = Dlock::on(database, ["status", "--json"]).args(names).run();
+        let document: Value = serde_json::from_str(&status.stdout).expect("the output is JSON");
+        let locks = document["locks"].as_array().expect("an array");
+        let shown: Vec<(&str, &str)> = locks
+            .iter()
+            .map(|lock| (text(&lock["action"]), text(&lock["diagnosis"])))
+            .collect();
+        let odd = |name| (name, "odd");
+        let expected = [odd("fence"), odd("flag"), ("good", "free"), odd("owner")];
+        assert_eq!(shown, expected, "{status:?}");
+        let list = Dlock::on(database, ["list"]).run();
+        assert_eq!(list.status, Some(0), "{list:?}");
+        for name in names {
+            assert!(list.stdout.contains(name), "{list:?}");
+        }
+        let release = Dlock::on(database, ["release", "owner", "--yes"]).run();
+        release.expect(78, "", "owner has an odd row, which dlock did not write");
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().expect("a string")
 }

@@ -13,7 +13,8 @@ use dlock::store::{
 };
 use mysql::prelude::Queryable;
 
-use crate::servers::{self, Series, shared};
+use crate::servers::{self, Flavour, Series, shared};
+use crate::session_settings::worst;
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -135,7 +136,12 @@ impl Peer {
 
     #[track_caller]
     fn release_owner(&mut self, owner_id: OwnerId, token: Option<Token>) -> Response {
-        self.send(&Request::Release(ReleaseRequest {
+        let request = self.release_request(owner_id, token);
+        self.send(&Request::Release(request))
+    }
+
+    const fn release_request(&self, owner_id: OwnerId, token: Option<Token>) -> ReleaseRequest {
+        ReleaseRequest {
             owner_id,
             token,
             queue_lock: self.queue_lock,
@@ -144,14 +150,15 @@ impl Peer {
             run: None,
             clears_sessions: false,
             handed_off: false,
-        }))
+        }
     }
 }
 
 /// Runs `test` with two peers on a new database of each kind of server.
 fn everywhere(test: impl Fn(&servers::Database, Peer, Peer)) {
-    for series in Series::ALL {
-        let database = shared(series).database("contract");
+    let worst = Flavour::ALL.into_iter().map(worst);
+    for server in Series::ALL.into_iter().map(shared).chain(worst) {
+        let database = server.database("contract");
         let one = Peer::new(&database, 1);
         let other = Peer::new(&database, 2);
         test(&database, one, other);
@@ -194,6 +201,30 @@ fn repeated_renewal_succeeds_and_is_counted() {
         assert_eq!(one.renew(grant), Response::Renewed(None));
         assert_eq!(one.renew(grant), Response::Renewed(None));
         assert_eq!(one.record().version.renewals, 2);
+    });
+}
+
+/// A renewal may arrive late, from a connection that its sender has given up.
+#[test]
+fn late_renewal_does_not_change_a_lock_that_is_held_for_min_hold() {
+    everywhere(|database, mut one, _| {
+        let grant = one.granted();
+        let release = ReleaseRequest {
+            keep: Some(Duration::from_hours(1)),
+            ..one.release_request(grant.owner_id, Some(grant.token))
+        };
+        let released = one.send(&Request::Release(release));
+        assert!(matches!(released, Response::Released), "{released:?}");
+        let expires = || -> Option<String> {
+            let query = "SELECT CONCAT(expires_at,' ',ttl_us,' ',renewals) FROM dlock_lock";
+            let found = database.admin_conn().query_first(query);
+            found.expect("root has the privilege")
+        };
+        let before = expires();
+        let renew = Request::Renew(RenewRequest::new(grant, one.queue_lock));
+        let renewed = one.database.request(&one.contender, &renew).outcome;
+        assert!(!matches!(renewed, Ok(Response::Renewed(_))), "{renewed:?}");
+        assert_eq!(expires(), before);
     });
 }
 

@@ -50,21 +50,31 @@ fn nobody_is_next_while_the_action_is_paused() {
 }
 
 #[test]
-fn missing_heartbeat_is_not_reported_as_a_lost_lease() {
+fn missing_heartbeat_is_reported_with_its_cause() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("true_messages");
         let stage = Stage::new();
-        let file = stage.path("heartbeat");
-        let option = format!("--heartbeat-file={}", file.display());
-        let holder = Holder::on(&database, &["--ttl=2s", &option]);
-        let outcome = holder.running.wait();
-        assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:#?}");
-        let file = file.display();
-        let message = format!(
-            "dlock: cannot keep init: no heartbeat, because {file} does not change; stopping the command \
-             (exit status 76; see dlock explain 76)\n"
-        );
-        assert_eq!(outcome.stderr, message, "{flavour}");
+        fs::write(stage.path("old"), "").expect("the file can be written");
+        for (file, cause) in [
+            ("old", "does not change"),
+            (
+                "missing",
+                "cannot be read: No such file or directory (os error 2)",
+            ),
+            ("old/file", "cannot be read: Not a directory (os error 20)"),
+        ] {
+            let file = stage.path(file);
+            let option = format!("--heartbeat-file={}", file.display());
+            let holder = Holder::on(&database, &["--ttl=2s", &option]);
+            let outcome = holder.running.wait();
+            assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:#?}");
+            let file = file.display();
+            let message = format!(
+                "dlock: cannot keep init: no heartbeat, because {file} {cause}; stopping the command \
+                 (exit status 76; see dlock explain 76)\n"
+            );
+            assert_eq!(outcome.stderr, message, "{flavour}");
+        }
     }
 }
 

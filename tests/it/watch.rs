@@ -88,6 +88,17 @@ impl Screen {
         });
     }
 
+    /// Waits until the selected line is the line of the action whose name starts with `name`.
+    #[track_caller]
+    fn selects(&mut self, name: &str) {
+        eventually(&format!("{name:?} is selected"), || {
+            let grid = self.grid();
+            ["> ", ">!"]
+                .iter()
+                .any(|mark| grid.contains(&format!("{mark}{name}")))
+        });
+    }
+
     /// Waits until `text` is not on the screen.
     #[track_caller]
     fn hides(&mut self, text: &str) {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dlock::exit::Status;
+use dlock::lease::Token;
 use dlock::lease::timing::Timing;
 use dlock::outcome::RunOutcome;
 use dlock::process::supervisor::{Effect, StopReason, SupervisorInput};
@@ -22,9 +23,9 @@ use dlock::sys::tree::ExitReason;
 use crate::ending::{EndedRun, Ending};
 use crate::monitor::Monitor;
 use crate::mutation::Variant;
-use crate::responses::{interpret, timed_response};
+use crate::responses::{interpret, not_acquired, timed_response};
 use crate::server::statements::SessionIds;
-use crate::server::{Raw, Stage, owner_id_of_number};
+use crate::server::{Raw, RowView, Stage, owner_id_of_number};
 use crate::time::{TTL, Tick, instant, ticks, timing};
 
 const KILL: i32 = 9;
@@ -149,8 +150,10 @@ pub(crate) struct Client {
     pub(crate) connection: Option<Connection>,
     /// A request on a dropped connection. The server may still execute it. None if there is no such request.
     pub(crate) late: Option<PendingRequest>,
-    /// True if the server has executed a renewal late. The row may then contain an old session until the next renewal.
+    /// True if the server has executed a renewal late, and no renewal since. The row may then contain an old session.
     pub(crate) late_renewal: bool,
+    /// True if a fault of the server or of this client has happened since the start of the current process.
+    pub(crate) had_fault: bool,
     pub(crate) monitor: Option<Monitor>,
     pub(crate) command: Command,
     /// True if the command has ended with a status that is not 0.
@@ -174,6 +177,7 @@ impl Client {
             connection: None,
             late: None,
             late_renewal: false,
+            had_fault: false,
             monitor: None,
             command: Command::NotStarted,
             failed: false,
@@ -193,9 +197,21 @@ impl Client {
         self.policy == SessionPolicy::Ignore
     }
 
-    /// Returns true if this process waits for the lease and has read nothing.
-    pub(crate) fn is_newcomer(&self) -> bool {
-        matches!(&self.parent, Parent::Acquiring(acquire) if !acquire.has_read())
+    /// Returns true if this process waits for the lease and has read no token that is at least `token`.
+    pub(crate) fn has_not_read(&self, token: u8) -> bool {
+        let Parent::Acquiring(acquire) = &self.parent else {
+            return false;
+        };
+        let read = acquire.last_read().map(|last| last.version.token);
+        read.is_none_or(|read| read < Token(token.into()))
+    }
+
+    /// Passes the response to a read on another connection to this process, which waits for the lease.
+    pub(crate) fn handle_read(&mut self, now: Tick, view_of_row: RowView) {
+        if let Parent::Acquiring(acquire) = &mut self.parent {
+            let response = timed_response(now, now, Ok(not_acquired(view_of_row)));
+            Arc::make_mut(acquire).handle_read(&response);
+        }
     }
 
     /// Returns true if the parent does not wait for a response.
@@ -216,6 +232,7 @@ impl Client {
         self.monitor = None;
         self.command = Command::NotStarted;
         self.failed = false;
+        self.had_fault = false;
         let acquire = Acquire::new(owner_id, timing(), limits, instant(now));
         self.parent = Parent::Acquiring(Arc::new(acquire));
     }

@@ -14,6 +14,11 @@ use crate::world::{Event, World};
 const ERRORS: [FailureKind; 2] = [FailureKind::Conflict, FailureKind::NoQueueLock];
 
 impl Run {
+    /// Returns true if waiters remember the records that they read for reminders.
+    pub(crate) fn reads_reminders(&self) -> bool {
+        self.reminders && self.variant != Variant::RemindersForgotten
+    }
+
     /// Adds the faults that can happen to client `c`.
     pub(crate) fn faults_of(&self, world: &World, c: usize, events: &mut Vec<Event>) {
         let client = &world.clients[c];
@@ -102,6 +107,9 @@ impl Run {
         }
         if client.late.is_some() {
             events.push(Event::ExecuteLate(c));
+        }
+        if self.reads_reminders() && client.has_not_read(world.server.row.token) {
+            events.push(Event::ReadForReminder(c));
         }
         if world.server.has_queue_lock_or_waits(Session::dropped(c)) {
             events.push(Event::NoticeDrop(c));

@@ -285,7 +285,7 @@ fn fail_over_that_loses_a_grant_never_allows_a_second_command() {
     }
 }
 
-/// In this run, a backup is restored on the same server. A contender notices the loss of each grant that it has read.
+/// In this run, a backup of a cluster is restored. A contender notices the loss of each grant that it has read.
 #[test]
 fn restored_backup_without_a_known_grant_never_allows_a_second_command() {
     let run = Run {
@@ -296,7 +296,31 @@ fn restored_backup_without_a_known_grant_never_allows_a_second_command() {
     check("a restored backup", run).assert_holds(&[HANDED_OVER, GRANT_REASSERTED]);
 }
 
-/// This is a documented limit: the backup that is restored on the same server contains the grant, but not its renewals,
+#[test]
+fn restored_backup_without_a_grant_of_a_reminder_never_allows_a_second_command() {
+    check("a restored backup and reminders", WITH_REMINDERS)
+        .assert_holds(&[HANDED_OVER, LOST_GRANT_OUTWAITED]);
+}
+
+#[test]
+fn reminder_that_is_only_displayed_is_detected() {
+    let run = Run {
+        variant: Variant::RemindersForgotten,
+        ..WITH_REMINDERS
+    };
+    assert_broken("reminders are forgotten", run, EXCLUSION);
+}
+
+/// The first client runs two processes, so a waiter can read the grant of the second one only for a reminder.
+const WITH_REMINDERS: Run = Run {
+    lost_writes: LostWrites::Restore,
+    reminders: true,
+    processes: [2, 1],
+    horizon: 3,
+    ..AFTER_FAIL_OVER
+};
+
+/// This is a documented limit: the backup of a cluster that is restored contains the grant, but not its renewals,
 /// and a contender has not read the renewals.
 #[test]
 fn restored_backup_without_unknown_renewals_allows_a_second_command() {

@@ -45,6 +45,8 @@ pub(crate) enum Variant {
     NoteRemovedTooEarly,
     /// A contender does not notice that another database responds.
     DatabaseIgnored,
+    /// A record that was read for a reminder is only displayed.
+    RemindersForgotten,
 }
 
 /// The kinds of faults that can happen.
@@ -72,10 +74,11 @@ pub(crate) enum FaultKinds {
 pub(crate) enum LostWrites {
     /// The database loses nothing.
     Never,
-    /// The identity of the database changes: a replica that lacks the writes replaces the server, or a server whose
-    /// commits are not durable crashes.
+    /// The identity of the database changes: a replica that lacks the writes replaces the server, or the server starts
+    /// again with an older state of its files.
     FailOver,
-    /// The identity of the database stays: a backup is restored on the same server.
+    /// The identity of the database stays: a backup of a whole cluster is restored, or tables are restored while the
+    /// server runs.
     Restore,
 }
 
@@ -99,6 +102,9 @@ pub(crate) struct Run {
     pub(crate) statements: u8,
     /// How the database loses its latest writes.
     pub(crate) lost_writes: LostWrites,
+    /// True if waiters read the record for reminders, on another connection. The database then loses no grant that a
+    /// waiter has not read.
+    pub(crate) reminders: bool,
     /// What each client does with the sessions of its command.
     pub(crate) policies: [SessionPolicy; 2],
 }
@@ -126,6 +132,7 @@ impl Run {
             revocations: 0,
             statements: 0,
             lost_writes: LostWrites::Never,
+            reminders: false,
             policies: [SessionPolicy::Ignore; 2],
         }
     }

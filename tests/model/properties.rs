@@ -19,7 +19,7 @@ pub(crate) const HANDED_OVER: &str = "a lease is handed over";
 pub(crate) const HANDED_OFF: &str = "a lease is granted on a hand-off";
 pub(crate) const NO_FALSE_SUCCESS: &str = "no run with a lost or revoked lease is a success";
 pub(crate) const REVOKED_NOT_RENEWED: &str = "a revoked lease is never renewed";
-pub(crate) const NOT_LOST: &str = "no lease is lost without a fault";
+pub(crate) const NOT_LOST: &str = "no lease is lost without a fault of the server or of its holder";
 pub(crate) const SESSION_KNOWN: &str =
     "the row contains the session of the holder's last confirmed renewal";
 pub(crate) const UNKNOWN_GRANT_RELEASED: &str =
@@ -38,7 +38,7 @@ pub(crate) const RELEASE_AFTER_DEATH: &str = "nothing is released before the tre
 pub(crate) const STATEMENTS_ENDED: &str =
     "no noted statement of an earlier run is executed while a command runs";
 pub(crate) const LEFT_STATEMENTS_CONTINUE: &str =
-    "without a fault, no statement of a successful command is killed";
+    "no statement of a command whose success is recorded is killed";
 pub(crate) const OWN_STATEMENT_ENDED: &str = "a holder kills the statement of its own command";
 pub(crate) const EARLIER_STATEMENT_ENDED: &str =
     "a command starts after the noted statement of a dead holder has ended";
@@ -69,9 +69,9 @@ fn statement_properties() -> Vec<Property<Run>> {
                     })
             })
         }),
-        Property::always(LEFT_STATEMENTS_CONTINUE, |run: &Run, world: &World| {
+        Property::always(LEFT_STATEMENTS_CONTINUE, |_, world: &World| {
             let mut statements = world.server.statements.iter();
-            run.faults > 0 || !statements.any(|statement| statement.is_left && statement.is_killed)
+            !statements.any(|statement| statement.is_left && statement.is_killed)
         }),
         Property::sometimes(OWN_STATEMENT_ENDED, |run: &Run, world: &World| {
             run.statements == 0
@@ -135,12 +135,9 @@ fn lease_properties() -> Vec<Property<Run>> {
         Property::always(REVOKED_NOT_RENEWED, |_, world: &World| {
             !world.server.revoked_renewed
         }),
-        Property::always(NOT_LOST, |run: &Run, world: &World| {
-            let may_be_lost = run.lost_writes != LostWrites::Never
-                || run.faults > 0
-                || run.revocations > 0
-                || !run.clock_steps.is_empty();
-            may_be_lost || world.clients.iter().all(Client::is_unharmed)
+        Property::always(NOT_LOST, |_, world: &World| {
+            let mut clients = world.clients.iter();
+            clients.all(|client| client.had_fault || client.is_unharmed())
         }),
         Property::always(SESSION_KNOWN, |_, world: &World| {
             let mut clients = world.clients.iter().enumerate();

@@ -11,6 +11,7 @@ use dlock::store::{
 };
 
 use crate::mutation::Variant;
+use crate::server::statements::OwnSockets;
 use crate::server::{Note, Raw, RowView, owner_id_of_number};
 use crate::time::{TTL, Tick, instant, ticks};
 
@@ -28,6 +29,7 @@ pub(crate) fn timed_response(
         received: instant(received).max(sent),
         server_time: None,
         could_grant: true,
+        could_release: true,
         outcome,
     }
 }
@@ -68,7 +70,7 @@ pub(crate) fn interpret(
         }
         (Request::Renew(request), Raw::Noted(view_of_row, changed, listed)) => {
             let look = request.look.as_ref();
-            let found = look.map(|look| look.find(&listed.process_list()));
+            let found = look.map(|look| look.find(&listed.process_list(), &mut OwnSockets));
             return renewed(request, view_of_row, changed, found, variant);
         }
         (Request::Get, Raw::Row(view_of_row, _)) => Response::Record(LockRecord {
@@ -77,7 +79,7 @@ pub(crate) fn interpret(
         }),
         (Request::EndSessions(request), Raw::Sessions(listed, killed)) => {
             Response::Sessions(Box::new(SessionsLeft {
-                found: request.look.find(&listed.process_list()),
+                found: request.look.find(&listed.process_list(), &mut OwnSockets),
                 killed: killed.to_vec(),
                 denied: Vec::new(),
                 elsewhere: None,
@@ -142,8 +144,13 @@ fn granted(
             Response::Granted(token, view_of_row.sessions())
         }
         Some(response) => response,
-        None => Response::NotAcquired(record(view_of_row), queue_state(view_of_row)),
+        None => not_acquired(view_of_row),
     }
+}
+
+/// Returns the response to a read of the record and the queue.
+pub(crate) fn not_acquired(view_of_row: RowView) -> Response {
+    Response::NotAcquired(record(view_of_row), queue_state(view_of_row))
 }
 
 /// Returns the record for the real state machines. Columns that dlock only prints have default values.

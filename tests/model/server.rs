@@ -92,14 +92,15 @@ impl Server {
     }
 
     /// Applies an operator request if the row has the token `token`. The row gets a new token and keeps its owner id.
-    /// Returns true if the request was applied.
+    /// The end of a pause does not apply to a live lease. Returns true if the request was applied.
     pub(crate) fn apply_operator_action(
         &mut self,
         now: Tick,
         token: u8,
         action: OperatorAction,
     ) -> bool {
-        if self.row.token != token {
+        let is_live = self.row.owner_id.is_some() && !self.row.revoked;
+        if self.row.token != token || action == OperatorAction::Resume && is_live {
             return false;
         }
         let clock = self.clock(now);
@@ -528,6 +529,11 @@ impl Server {
         Raw::Row(view_of_row, changed)
     }
 
+    /// Returns the row as a read on another connection returns it, without the queue.
+    pub(crate) const fn read_row(&self, now: Tick) -> RowView {
+        self.view_of_row(self.clock(now), QueueLockOwner::NotQueried, 0)
+    }
+
     const fn view_of_row(&self, clock: i8, lock_owner: QueueLockOwner, ahead: u8) -> RowView {
         RowView {
             owner_id: self.row.owner_id,
@@ -537,6 +543,7 @@ impl Server {
             revoked: self.row.revoked,
             has_queue_lock: self.row.has_queue_lock,
             paused: match self.row.paused {
+                _ if self.row.owner_id.is_some() && !self.row.revoked => 0,
                 Some(until) if until > clock => (until - clock).unsigned_abs(),
                 Some(_) | None => 0,
             },

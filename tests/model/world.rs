@@ -1,9 +1,8 @@
 //! The state of the model, which consists of both clients, the server and the time, and the transitions between states.
 
-use dlock::outcome::RunOutcome;
 use dlock::process::supervisor::SupervisorInput;
 use dlock::store::operator::OperatorAction;
-use dlock::store::{FailureKind, HistoryOutcome, Request};
+use dlock::store::{FailureKind, HistoryOutcome, Request, TimedResponse};
 use stateright::{Model, Property};
 use std::sync::Arc;
 
@@ -68,6 +67,8 @@ pub(crate) enum Event {
     ExecuteLate(usize),
     /// The parent reads the response.
     Read(usize),
+    /// The parent reads the record for a reminder, on another connection.
+    ReadForReminder(usize),
     /// The parent stops waiting for the response, because the connection is stalled or broken.
     FailRequest(usize),
     /// The server executes the pending request. The parent reads an error of this kind in place of the response.
@@ -118,9 +119,17 @@ impl World {
         self.lost_at.is_some_and(|at| self.now < at + TTL)
     }
 
-    /// Counts one fault.
-    fn count_fault(&mut self) {
+    /// Counts one fault of client `c`.
+    fn count_fault(&mut self, c: usize) {
         self.faults -= 1;
+        self.clients[c].had_fault = true;
+    }
+
+    /// Records an event that may harm the lease of each client.
+    fn fault_of_server(&mut self) {
+        for client in &mut self.clients {
+            client.had_fault = true;
+        }
     }
 
     fn execute(&mut self, c: usize, run: &Run) -> bool {
@@ -144,7 +153,10 @@ impl World {
             Some(raw) => pending.progress = Progress::Executed(raw, now),
             None => return true,
         }
+        let has_renewed = matches!(*pending.request, Request::Renew(_))
+            && self.server.holder_session() == Some(session);
         let client = &mut self.clients[c];
+        client.late_renewal &= !has_renewed;
         let connection = client.connection.as_ref();
         if client.paused == StopState::None
             && connection.is_some_and(|connection| {
@@ -322,17 +334,10 @@ impl World {
         }
         let tokens: Vec<u8> = self.clients.iter().filter_map(Client::token).collect();
         self.server.normalize(&tokens);
-        // Without a fault, the checker also observes the statements of successful commands.
+        // If the run has no faults, the checker observes the statements of successful commands to the end.
         self.server.forget_statements(&tokens, run.faults == 0);
         for c in 0..self.clients.len() {
             self.close(c);
-            if let Parent::Releasing {
-                outcome: RunOutcome::Exited(0),
-                ..
-            } = self.clients[c].parent
-            {
-                self.server.leave_statements(self.clients[c].token());
-            }
             self.clients[c].normalize(self.now, ticked);
             let token = self.clients[c].token();
             self.clients[c].sessions = self.server.sessions_of(token);
@@ -424,10 +429,12 @@ impl Model for Run {
             Event::Tick => world.tick(),
             Event::StepClock(by) => {
                 world.clock_steps += 1;
+                world.fault_of_server();
                 world.server.step_clock(by);
             }
             Event::Revoke => {
                 world.revocations += 1;
+                world.fault_of_server();
                 let token = world.server.row.token;
                 world
                     .server
@@ -437,15 +444,26 @@ impl Model for Run {
                 }
             }
             Event::Restart => {
-                world.count_fault();
+                world.faults -= 1;
+                world.fault_of_server();
                 world.restart();
+                world.server.database += 1;
             }
             Event::Backup => world.backup = Some(Arc::new(world.server.backup())),
             Event::LoseWrites => {
                 let backup = world.backup.take()?;
-                if world.clients.iter().any(Client::is_newcomer) {
+                let known = match self.reads_reminders() {
+                    true => world.server.row.token,
+                    false => 0,
+                };
+                if world
+                    .clients
+                    .iter()
+                    .any(|client| client.has_not_read(known))
+                {
                     return None;
                 }
+                world.fault_of_server();
                 let is_elsewhere = self.lost_writes == LostWrites::FailOver;
                 world.restart();
                 world
@@ -456,6 +474,10 @@ impl Model for Run {
                     client.notice_end_of_server();
                 }
                 world.lost_at = Some(now);
+            }
+            Event::ReadForReminder(c) => {
+                let row = world.server.read_row(now);
+                world.clients[c].handle_read(now, row);
             }
             Event::StartProcess(c) => world.clients[c].begin(now, c),
             Event::Act(c) => {
@@ -468,7 +490,7 @@ impl Model for Run {
                 world.execute(c, self);
             }
             Event::ExecuteAndKeep(c) => {
-                world.count_fault();
+                world.count_fault(c);
                 let client = &mut world.clients[c];
                 client.late.clone_from(&client.connection.as_ref()?.pending);
                 world.execute(c, self);
@@ -479,40 +501,43 @@ impl Model for Run {
                 world.fail(c, FailureKind::Unknown, self);
             }
             Event::ReturnError(c, kind) => {
-                world.count_fault();
+                world.count_fault(c);
                 world.execute_and_fail(c, kind, self);
             }
             Event::Stall(c) => {
-                world.count_fault();
+                world.count_fault(c);
                 world.clients[c].connection.as_mut()?.stalled = StopState::ThisTick;
             }
             Event::Unstall(c) => world.clients[c].connection.as_mut()?.stalled = StopState::None,
             Event::Pause(c) => {
                 if self.variant != Variant::BlockedByMessages {
-                    world.count_fault();
+                    world.count_fault(c);
                 }
                 world.clients[c].paused = StopState::ThisTick;
             }
             Event::Resume(c) => world.clients[c].paused = StopState::None,
             Event::Unreachable(c) => {
-                world.count_fault();
+                world.count_fault(c);
                 world.end_session(c);
                 world.clients[c].connection = None;
-                let unsent = timed_response(now, now, Err(failure(FailureKind::Unreachable)));
+                let unsent = TimedResponse {
+                    could_release: false,
+                    ..timed_response(now, now, Err(failure(FailureKind::Unreachable)))
+                };
                 world.clients[c].handle_response(now, unsent, self.variant);
             }
             Event::NoticeDrop(c) => world.server.end(Session::dropped(c)),
             Event::EndIdleSession(c) => world.end_session(c),
             Event::BreakConnection(c) => {
-                world.count_fault();
+                world.count_fault(c);
                 world.end_session(c);
             }
             Event::KillParent(c) => {
-                world.count_fault();
+                world.count_fault(c);
                 world.kill_parent(c, self);
             }
             Event::KillMonitor(c) => {
-                world.count_fault();
+                world.count_fault(c);
                 world.clients[c].command = Command::Dying;
             }
             Event::StepMonitor(c) => world.clients[c].step_monitor(now, SupervisorInput::Tick),
@@ -528,7 +553,7 @@ impl Model for Run {
             }
             Event::EndStatement(index) => drop(world.server.statements.remove(index)),
             Event::GiveUp(c) => {
-                world.count_fault();
+                world.count_fault(c);
                 world.give_up(c, self.variant);
             }
         }

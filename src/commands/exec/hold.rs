@@ -2,6 +2,7 @@
 
 mod renewal;
 
+use std::io;
 use std::time::Duration;
 
 use super::event_loop::{EventLoop, LONGEST_SLEEP};
@@ -22,10 +23,10 @@ use crate::report::log::EventKind;
 use crate::report::messages;
 use crate::store::session::SessionPolicy;
 use crate::store::{Failure, Loss, Request};
-use crate::sys::clock;
 use crate::sys::process::ExecError;
 use crate::sys::signal_name::describe;
 use crate::sys::tree::{ExitReason, Leftovers, Tree};
+use crate::sys::{clock, signal};
 
 /// Time from the grant to the first look at the connections of the command. A command without a connection to the
 /// database often ends sooner, and then costs nothing.
@@ -54,6 +55,8 @@ struct RunState<'a> {
     stopped_for: Option<Duration>,
     /// Failure of the most recent renewal. None if no renewal has failed since the most recent success.
     failure: Option<Failure>,
+    /// Error number of the latest check of the heartbeat file. None if the file can be read.
+    heartbeat_error: Option<i32>,
     /// How the lease was lost. None if the server has not reported a loss.
     loss: Option<Loss>,
     /// True if the monitor has sent SIGKILL, even if the signal had no effect.
@@ -79,7 +82,13 @@ impl RunState<'_> {
     fn why_not_renewed(&self) -> String {
         match (&self.failure, &self.args.heartbeat_file) {
             (_, Some(file)) if self.renewals.is_silent() => {
-                format!("no heartbeat, because {} does not change", file.display())
+                let why = match self.heartbeat_error {
+                    Some(errno) => {
+                        format!("cannot be read: {}", io::Error::from_raw_os_error(errno))
+                    }
+                    None => "does not change".to_owned(),
+                };
+                format!("no heartbeat, because {} {why}", file.display())
             }
             (Some(failure), _) => failure.to_string(),
             (None, _) if self.stopped_for.is_some() => {
@@ -177,6 +186,7 @@ impl EventLoop<'_> {
             disconnected_at: None,
             stopped_for: None,
             failure: None,
+            heartbeat_error: None,
             loss: None,
             killed: false,
             stuck: None,
@@ -240,11 +250,7 @@ impl EventLoop<'_> {
             match event {
                 Some(Event::Signal(signal)) => match run.stuck {
                     Some(pid) if [INT, TERM].contains(&signal.number) => {
-                        let action = &self.action;
-                        let why = format!(
-                            "process {pid} is still alive and was left behind; {action} is free when its lease expires"
-                        );
-                        return (RunOutcome::LeftBehind, why);
+                        return self.abandoned(pid);
                     }
                     _ => {
                         run.look_now();
@@ -264,7 +270,11 @@ impl EventLoop<'_> {
                         run.failing_since.get_or_insert_with(clock::now);
                     }
                 }
-                Some(Event::Heartbeat) => run.renewals.record_heartbeat(),
+                Some(Event::Heartbeat) => {
+                    run.heartbeat_error = None;
+                    run.renewals.record_heartbeat();
+                }
+                Some(Event::HeartbeatUnreadable(errno)) => run.heartbeat_error = Some(errno),
                 Some(Event::Disconnected) => {
                     let now = clock::now();
                     run.failing_since.get_or_insert(now);
@@ -336,8 +346,15 @@ impl EventLoop<'_> {
             ParentMessage::Sent(Effect::Stop(signal)) => {
                 run.killed |= signal == KILL;
                 let signal = describe(signal);
-                let text = format_args!("sent {signal} to the command and all its descendants");
+                let text = format_args!("sending {signal} to the command and all its descendants");
                 self.report.debug(EventKind::Signal, text);
+            }
+            ParentMessage::Refused(signal) => {
+                let text = format_args!(
+                    "cannot forward {} to the command, because it runs as another user",
+                    describe(signal)
+                );
+                self.report.info(EventKind::Signal, text);
             }
             ParentMessage::Stopping(StopReason::Expired) => {
                 run.look_now();
@@ -352,7 +369,8 @@ impl EventLoop<'_> {
                 self.report
                     .exit_status(meta, RunOutcome::TimedOut.status(), &why);
             }
-            ParentMessage::Stopping(_) => {}
+            // `Monitor::recv` returns the failure as the reason of `Gone`.
+            ParentMessage::Stopping(_) | ParentMessage::Failed(_) => {}
             ParentMessage::Stuck(pid) => self.stuck(pid, run),
             ParentMessage::Unstartable(errno) => {
                 let ending = unstartable(&run.args.command, &ExecError::from_errno(errno));
@@ -362,8 +380,8 @@ impl EventLoop<'_> {
                 run.killed |= leftovers == Leftovers::Killed;
                 return Some(self.ended(end, stop_reason, run));
             }
-            ParentMessage::Gone => {
-                let why = format!("the monitor of {} was killed", self.action);
+            ParentMessage::Gone(end) => {
+                let why = format!("the monitor of {} {end}", self.action);
                 self.lost(None, &why, "killing");
                 run.orphans = Some((Tree::inherited(), Killing::new(clock::now())));
             }
@@ -375,10 +393,25 @@ impl EventLoop<'_> {
     fn stuck(&self, pid: u32, run: &mut RunState<'_>) {
         run.stuck = Some(pid);
         let action = &self.action;
+        let state = match signal::is_permitted(pid) {
+            true => "does not die",
+            false => "runs as another user, so dlock cannot kill it",
+        };
         let text = format_args!(
-            "process {pid} of the command does not die; {action} is not released until the process is dead"
+            "{} {state}; {action} is not released until the process is dead",
+            process(pid)
         );
         self.report.error(EventKind::Stuck, text);
+    }
+
+    /// Returns the outcome of a run whose user did not wait until the process `pid` was dead, and one line that explains it.
+    fn abandoned(&self, pid: u32) -> (RunOutcome, String) {
+        let why = format!(
+            "{} is still alive and was left behind; {} is free when its lease expires",
+            process(pid),
+            self.action
+        );
+        (RunOutcome::LeftBehind, why)
     }
 
     /// Reports that the lease is lost or will be lost. `other` is the label of the new holder or of the operator who
@@ -396,5 +429,13 @@ impl EventLoop<'_> {
     fn timeout_reason(&self, args: &ExecArgs) -> String {
         let limit = messages::duration(args.max_runtime.unwrap_or_default());
         format!("{} has run for {limit}", self.action)
+    }
+}
+
+/// Names the process with the id `pid` in a message. The id is 0 if `/proc` does not show the process.
+fn process(pid: u32) -> String {
+    match pid {
+        0 => "a process of the command, which /proc does not show,".to_owned(),
+        _ => format!("process {pid} of the command"),
     }
 }

@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::time::Duration;
 
 use crate::cli::observe::ObserveArgs;
 use crate::event::Event;
@@ -105,6 +106,11 @@ impl RunObservers {
             self.write();
             self.run(HookTrigger::Lost);
         }
+    }
+
+    /// Records that the lease stays held for `--min-hold` until `until`, a duration since 1970 by this machine's clock.
+    pub(super) const fn stays_held(&mut self, until: Duration) {
+        self.facts.min_hold_until = Some(until);
     }
 
     /// Records that dlock ends, and notifies the observers.

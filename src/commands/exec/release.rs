@@ -1,5 +1,7 @@
 //! Releases the lease and records the run, in bounded time. Runs on the main thread.
 
+use std::time::Duration;
+
 use super::event_loop::EventLoop;
 use super::hold::FinishedRun;
 use crate::cli::exec::ExecArgs;
@@ -7,7 +9,7 @@ use crate::event::Event;
 use crate::outcome::RunOutcome;
 use crate::protocol::acquire::AcquiredLease;
 use crate::protocol::release::{ReleaseStep, Released, Releasing};
-use crate::report::log::EventKind;
+use crate::report::log::{EventKind, EventMeta, rfc3339};
 use crate::report::{lost_grant, messages};
 use crate::store::{Loss, ReleaseRequest};
 use crate::sys::{clock, signal};
@@ -60,7 +62,8 @@ impl EventLoop<'_> {
                 }
                 ReleaseStep::Wait(wake) => wake,
                 ReleaseStep::Finished(released) => {
-                    return self.released(run, &released, must_record);
+                    let until = request.keep.map(|keep| clock::wall() + keep);
+                    return self.released(run, &released, until, must_record);
                 }
             };
             let is_in_flight = releasing.is_in_flight();
@@ -97,14 +100,30 @@ impl EventLoop<'_> {
     }
 
     /// Updates the outcome of the run according to the result of the release, and reports the
-    /// result.
-    fn released(&self, run: &mut FinishedRun, released: &Released, must_record: bool) {
+    /// result. `until` is the time since 1970 until which a released lease stays held for `--min-hold`.
+    fn released(
+        &mut self,
+        run: &mut FinishedRun,
+        released: &Released,
+        until: Option<Duration>,
+        must_record: bool,
+    ) {
         let outcome = run.outcome.after(released);
+        if let (Released::Recorded | Released::Unrecorded(_), Some(until)) = (released, until) {
+            self.observers.stays_held(until);
+        }
         let action = &self.action;
         match released {
             Released::Recorded => {
-                let text = format_args!("{action} is released");
-                self.report.debug(EventKind::Released, text);
+                let text = match until {
+                    Some(until) => format!(
+                        "{action} stays held for --min-hold until {}",
+                        rfc3339(until)
+                    ),
+                    None => format!("{action} is released"),
+                };
+                let meta = EventMeta::from(EventKind::Released).held_until(until);
+                self.report.debug(meta, text);
             }
             Released::Unrecorded(failure) => {
                 let text = format_args!("this run of {action} is not in the history: {failure}");

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::event_loop::{EventLoop, LONGEST_SLEEP};
+use super::exits::monitor_gone;
 use super::hold::FinishedRun;
 use crate::cli::exec::ExecArgs;
 use crate::cli::value::Wait;
@@ -15,7 +16,7 @@ use crate::exit::{ExitCause, ExitError, Status};
 use crate::lease::instant::BootInstant;
 use crate::mutant::{self, Safeguard};
 use crate::outcome::RunOutcome;
-use crate::process::monitor::ParentMessage;
+use crate::process::monitor::{MonitorEnd, ParentMessage};
 use crate::protocol::acquire::AcquiredLease;
 use crate::protocol::renew::{Liveness, RenewalOutcome, Renewals};
 use crate::protocol::session_end::{EndingSessions, EndingStep};
@@ -47,8 +48,8 @@ enum SessionsEnd {
     Signalled(i32),
     /// The lease was lost. Contains the present record.
     Lost(Box<LockRecord>),
-    /// The monitor was killed.
-    MonitorDied,
+    /// The monitor is dead.
+    MonitorDied(MonitorEnd),
 }
 
 /// Whose sessions are being ended.
@@ -84,6 +85,7 @@ struct SessionWait<'a> {
     /// Time of the first renewal that failed since the most recent successful one.
     failing_since: Option<BootInstant>,
     has_reported_server: bool,
+    has_reported_unproven: bool,
     has_reported_failure: bool,
 }
 
@@ -122,6 +124,7 @@ impl<'a> SessionWait<'a> {
             proof: LeaseProof::Renewed,
             failing_since: None,
             has_reported_server: false,
+            has_reported_unproven: false,
             has_reported_failure: false,
         }
     }
@@ -221,7 +224,7 @@ impl EventLoop<'_> {
                 let why = format!("lost {action}: {}", messages::holding(action, &record));
                 ExitError::new(RunOutcome::Lost.status(), why)
             }
-            SessionsEnd::MonitorDied => ExitError::new(Status::INTERNAL, "the monitor was killed"),
+            SessionsEnd::MonitorDied(end) => monitor_gone(end),
         }
     }
 
@@ -366,10 +369,10 @@ impl EventLoop<'_> {
                 Some(Event::Signal(signal)) if signal::is_fatal(signal.number) => {
                     return SessionsEnd::Signalled(signal.number);
                 }
-                Some(Event::Monitor(ParentMessage::Gone))
+                Some(Event::Monitor(ParentMessage::Gone(end)))
                     if wait.owner == SessionOwner::EarlierHolder =>
                 {
-                    return SessionsEnd::MonitorDied;
+                    return SessionsEnd::MonitorDied(end);
                 }
                 Some(_) | None => {}
             }
@@ -389,6 +392,14 @@ impl EventLoop<'_> {
         {
             let text = format_args!(
                 "sessions that {whose} of {action} left on the server {server} cannot be ended from this server"
+            );
+            self.report.info(EventKind::SessionsLeft, text);
+        }
+        let unproven = wait.ending.unproven();
+        if !unproven.is_empty() && !std::mem::replace(&mut wait.has_reported_unproven, true) {
+            let text = format_args!(
+                "sessions that {whose} of {action} may have left on the server will not be ended: {}",
+                messages::unproven_sessions(unproven)
             );
             self.report.info(EventKind::SessionsLeft, text);
         }

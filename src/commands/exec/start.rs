@@ -80,6 +80,22 @@ impl Plan {
         })
     }
 
+    /// Checks that the outer lease with `token` can keep the options of this run.
+    ///
+    /// # Errors
+    /// Fails if it cannot.
+    pub(super) fn check_inside(&self, token: Token) -> Result<(), ExitError> {
+        let Some(option) = self.args.unkept_inside.first() else {
+            return Ok(());
+        };
+        let action = &self.contender.action;
+        let why = format!(
+            "{option} has no effect under the lease of an outer dlock exec, which holds {action} (token {token}): \
+             give the option to the outer one, or use another name here"
+        );
+        Err(ExitError::new(Status::USAGE, why))
+    }
+
     /// Replaces this process with the command, which runs under the outer lease with `token`.
     /// Returns only if the replacement fails.
     pub(super) fn run_under(&self, token: Token, report: &Report) -> ExitError {
@@ -129,8 +145,14 @@ impl Plan {
         let signals = SignalFd::open(job_control).context("cannot receive signals")?;
         let hidden = self.hidden_variables();
         let command = PreparedCommand::new(&args.command, &additions, &hidden, shares_terminal);
-        let monitor = Monitor::start(command, args.stop_signal, timing.grace, shares_terminal)
-            .context("cannot start the monitor")?;
+        let monitor = Monitor::start(
+            contender.action.as_str(),
+            command,
+            args.stop_signal,
+            timing.grace,
+            shares_terminal,
+        )
+        .context("cannot start the monitor")?;
         inherited::close_descriptors();
         // Threads may start after this point, so this process must not fork any more.
         report.write_behind();

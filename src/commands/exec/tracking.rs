@@ -6,6 +6,7 @@ use crate::process::monitor::Monitor;
 use crate::protocol::renew::Renewals;
 use crate::protocol::sessions::{LookResult, TrackingProblem};
 use crate::report::log::EventKind;
+use crate::report::messages;
 use crate::store::session::Untraceable;
 use crate::sys::clock;
 
@@ -28,12 +29,19 @@ impl EventLoop<'_> {
             LookResult::Noted => return,
             LookResult::LookSoon => return renewals.expedite_note(clock::now()),
             LookResult::Incomplete(TrackingProblem::Unseen(ports)) => {
-                let ports: Vec<String> = ports.iter().map(u16::to_string).collect();
                 format!(
                     "dlock's account does not see the sessions of its connections from port {}; \
                      dlock doctor --session-user USER shows the missing privilege",
-                    ports.join(", ")
+                    messages::ports(&ports)
                 )
+            }
+            LookResult::Incomplete(TrackingProblem::Unproven(ports)) => {
+                messages::unproven_sessions(&ports)
+            }
+            LookResult::Incomplete(TrackingProblem::Untraceable(Untraceable::Named)) => {
+                "the server shows the name of this machine in place of its IP address, and \
+                 several machines can have the same name (skip_name_resolve is off)"
+                    .to_owned()
             }
             LookResult::Incomplete(TrackingProblem::Untraceable(Untraceable::NoProcessList)) => {
                 "the server does not list its sessions (performance_schema is off)".to_owned()

@@ -5,7 +5,7 @@ use std::mem::replace;
 use std::time::Duration;
 
 use super::event_loop::EventLoop;
-use super::exits::done;
+use super::exits::{done, monitor_gone};
 use crate::cli::exec::ExecArgs;
 use crate::event::Event;
 use crate::event::queue_reader::READ_INTERVAL;
@@ -130,8 +130,8 @@ impl EventLoop<'_> {
                         }
                         last_response = Some(response);
                     }
-                    Some(Event::Monitor(ParentMessage::Gone)) => {
-                        return Err(ExitError::new(Status::INTERNAL, "the monitor was killed"));
+                    Some(Event::Monitor(ParentMessage::Gone(end))) => {
+                        return Err(monitor_gone(end));
                     }
                     Some(Event::Disconnected) => acquire.disconnected(),
                     Some(Event::Signal(signal)) if signal.number == SIGWINCH => {
@@ -139,6 +139,7 @@ impl EventLoop<'_> {
                         self.report_turn(acquire, started);
                     }
                     Some(Event::QueueRead(response)) => {
+                        acquire.handle_read(&response);
                         self.queue_reader.finish(*response);
                         self.report_turn(acquire, started);
                     }

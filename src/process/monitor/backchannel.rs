@@ -5,6 +5,9 @@
 //!
 //! [`Channel`]: crate::sys::channel::Channel
 
+use std::fmt;
+use std::io;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -36,19 +39,44 @@ pub enum MonitorMessage {
 /// A message from the monitor to the parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ParentMessage {
-    /// The monitor sent this signal.
+    /// The monitor forwarded this signal, or begins to send it to the whole tree.
     Sent(Effect),
+    /// The kernel refused to forward this signal, because the command has become another user.
+    Refused(i32),
     /// The monitor stops the command for this reason.
     Stopping(StopReason),
     /// The command could not be executed. Contains the error number of `execve(2)`.
     Unstartable(i32),
-    /// The process with this id did not die after SIGKILL.
+    /// The process with this id did not die after SIGKILL. The id is 0 if `/proc` does not show the process.
     Stuck(u32),
     /// The whole tree is dead. Contains how the command ended, why it was stopped, and which processes it left.
     Ended(ExitReason, StopReason, Leftovers),
+    /// The monitor ends because of an error. Contains the error number, or 0 if there is none. The parent gets
+    /// [`ParentMessage::Gone`] instead, when the monitor is dead.
+    Failed(i32),
     /// The monitor is dead. Never sent as a message.
     #[serde(skip)]
-    Gone,
+    Gone(MonitorEnd),
+}
+
+/// The reason why the monitor is dead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum MonitorEnd {
+    /// A signal killed the monitor.
+    #[default]
+    Killed,
+    /// The monitor ended because of the error with this number, or 0 if there is none.
+    Failed(i32),
+}
+
+impl fmt::Display for MonitorEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Killed => f.write_str("was killed"),
+            Self::Failed(0) => f.write_str("failed"),
+            Self::Failed(errno) => write!(f, "failed: {}", io::Error::from_raw_os_error(*errno)),
+        }
+    }
 }
 
 /// Encodes `message`. The result is much shorter than [`LONGEST`](crate::sys::channel::LONGEST).
@@ -97,9 +125,11 @@ mod tests {
         }
         for message in [
             ParentMessage::Sent(Effect::Forward(15)),
+            ParentMessage::Refused(i32::MAX),
             ParentMessage::Stopping(StopReason::Expired),
             ParentMessage::Unstartable(8),
             ParentMessage::Stuck(u32::MAX),
+            ParentMessage::Failed(24),
             ParentMessage::Ended(ExitReason::Exited(255), StopReason::None, Leftovers::None),
             ParentMessage::Ended(
                 ExitReason::Killed(64),

@@ -19,8 +19,9 @@ use crate::sys::signal::{JobControl, SignalFd};
 use crate::sys::tree::{Broadcast, ExitReason, Leftovers, Tree};
 use crate::sys::{clock, inherited, process};
 
-/// The name of the monitor in process lists. The name differs from `dlock`, so `killall -9 dlock` does not kill the
-/// monitor.
+/// The name of the monitor in process lists, and the first word of its command line. The other word is the action. The
+/// command line contains no word of dlock's own one or of the command, so that `killall dlock`, `pidof dlock` and `pkill -f`
+/// with the name of the command do not find the monitor.
 pub const NAME: &std::ffi::CStr = c"lease-monitor";
 
 /// The event sources of the monitor.
@@ -30,19 +31,20 @@ struct EventSources<'a> {
     children: SignalFd,
 }
 
-/// Starts `command` when the parent sends [`MonitorMessage::Start`], and supervises the command until its tree is dead.
+/// Shows `about` in process lists. Starts `command` when the parent sends [`MonitorMessage::Start`], and supervises the command until its tree is dead.
 /// Returns immediately if the parent dies before it sends that message.
 ///
 /// # Errors
 /// Fails if a system call fails. The monitor then ends, and the kernel kills the command.
 pub(super) fn run_event_loop(
+    about: &str,
     parent: &Channel,
     command: PreparedCommand,
     stop_signal: i32,
     grace: Duration,
     shares_terminal: bool,
 ) -> io::Result<()> {
-    process::detach(NAME)?;
+    process::detach(NAME, about)?;
     process::become_subreaper()?;
     let sources = EventSources {
         parent,
@@ -55,6 +57,8 @@ pub(super) fn run_event_loop(
     inherited::close_descriptors();
     let tree = Tree::of(&command);
     let Some(start) = sources.wait_for_start()? else {
+        // Without this wait, a process 1 that does not reap its children would keep the dead process.
+        command.cancel();
         return Ok(());
     };
     let mut supervised = SupervisedTree {
@@ -73,6 +77,7 @@ pub(super) fn run_event_loop(
     // the message.
     supervised.drain_messages(&sources);
     if supervised.supervisor.is_too_late(clock::now()) {
+        command.cancel();
         sources.send(ParentMessage::Stopping(StopReason::Expired));
         let ended = ParentMessage::Ended(
             ExitReason::Killed(KILL),
@@ -185,7 +190,11 @@ impl SupervisedTree {
         }
         for effect in effects {
             match effect {
-                Effect::Forward(signal) => self.tree.signal_command(signal),
+                Effect::Forward(signal) if !self.tree.signal_command(signal) => {
+                    sources.send(ParentMessage::Refused(signal));
+                    continue;
+                }
+                Effect::Forward(_) => {}
                 Effect::Stop(KILL) => self.kill_from(clock::now()),
                 // A stopped process handles the signal only after SIGCONT.
                 Effect::Stop(signal) => {

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::backoff::RETRY_DELAY;
+use super::limits::FINAL_TRY;
 use super::{Acquire, AcquirePhase, OwnEntry};
 use crate::lease::instant::BootInstant;
 use crate::store::{AcquireMode, Failure, FailureKind, QueueLock, TimedResponse};
@@ -11,6 +12,9 @@ use crate::store::{AcquireMode, Failure, FailureKind, QueueLock, TimedResponse};
 /// Longest pause after a failure, before the jitter is applied. dlock normally reconnects to a restarted server within
 /// about this time.
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
+
+/// Maximum number of consecutive refusals of named locks. After more refusals, named locks count as broken.
+const MAX_REFUSALS: u32 = 2;
 
 impl Acquire {
     pub(super) fn failed(&mut self, now: BootInstant, response: &TimedResponse, failure: &Failure) {
@@ -35,7 +39,12 @@ impl Acquire {
                 return;
             }
             FailureKind::NoQueueLock if self.queue_lock == QueueLock::Available => {
-                self.disable_queue_lock(None);
+                // A server or a proxy may also refuse a single request.
+                self.failed_waits += 1;
+                match self.failed_waits > MAX_REFUSALS {
+                    true => self.disable_queue_lock(None),
+                    false => self.next_at = now + RETRY_DELAY * self.failed_waits,
+                }
                 if matches!(
                     self.phase,
                     AcquirePhase::Get | AcquirePhase::WaitTurn | AcquirePhase::Enqueue
@@ -73,9 +82,12 @@ impl Acquire {
         };
         self.next_at = now + pause;
         self.failure = Some(failure.clone());
-        // If the connect limit would expire during the pause, give up now instead of sleeping.
-        if self.first_response.is_none() && self.next_at >= self.started + self.limits.connect {
-            self.limits.connect = Duration::ZERO;
+        // Before the first response, the last attempt starts shortly before the limit.
+        if self.first_response.is_none()
+            && let Some(limit) = self.limit()
+            && now < limit - FINAL_TRY
+        {
+            self.next_at = self.next_at.min(limit - FINAL_TRY);
         }
     }
 }

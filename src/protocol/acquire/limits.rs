@@ -7,7 +7,7 @@ use crate::lease::instant::BootInstant;
 
 /// Minimum wait limit during the last step of a wait: an attempt on a free record, or the confirmation of a lease. This
 /// time is too short for a user to notice, and long enough for a slow network.
-const FINAL_TRY: Duration = Duration::from_millis(250);
+pub(super) const FINAL_TRY: Duration = Duration::from_millis(250);
 
 impl Acquire {
     /// Returns the instant at which to give up. None if no limit applies in the current phase.

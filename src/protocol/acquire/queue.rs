@@ -10,7 +10,7 @@ use crate::mutant::{self, Safeguard};
 use crate::store::takeover::{HolderSession, Observation, allowed_at};
 use crate::store::{
     AcquireMode, LockRecord, POLLER_TIMEOUT, QueueEntry, QueueLock, QueueLockOwner, QueueState,
-    TimedResponse,
+    Response, TimedResponse,
 };
 
 /// Longest pause of a poller that is not the first poller. Such a poller only has to detect that the pollers ahead of
@@ -24,6 +24,9 @@ const MAX_TRIES: u32 = 3;
 /// as broken. A single anomaly can be harmless: a session that is granted the lease by its first packet owns the queue
 /// lock for a moment before the record or a queue entry contains that session.
 const MAX_ANOMALIES: u32 = 3;
+
+/// Minimum time of a wait that the server cut, a little less than the second in the SQL statement.
+const SERVER_SLICE: Duration = Duration::from_millis(900);
 
 /// Maximum number of consecutive times that this contender lets an earlier waiter pass. An earlier waiter normally waits
 /// for the queue lock again at once. If it does not, this contender polls for a ttl.
@@ -43,7 +46,7 @@ impl Acquire {
     pub(super) fn observe(
         &mut self,
         now: BootInstant,
-        received: BootInstant,
+        (sent, received): (BootInstant, BootInstant),
         record: &LockRecord,
         queue: &QueueState,
     ) {
@@ -61,7 +64,8 @@ impl Acquire {
             (QueueLock::Available, QueueLockOwner::Own) => HolderSession::LostQueueLock,
             _ => HolderSession::Unknown,
         };
-        self.lost_grants.observe(received, record, queue.database);
+        self.lost_grants
+            .observe((sent, received), record, queue.database);
         let lost_until = self.lost_grants.live_until(now);
         let allowed_at =
             allowed_at(received, record, &observation, session).max(lost_until.unwrap_or(received));
@@ -126,11 +130,12 @@ impl Acquire {
     }
 
     /// Returns true if the wait that `response` ends was shorter than the user's limit, because something between dlock
-    /// and the server ends silent connections. The next wait follows immediately.
+    /// and the server ends silent connections, or because the server has few threads. The next wait follows immediately.
     pub(super) fn is_slice(&self, response: &TimedResponse) -> bool {
         let waited = response.received.since(response.sent);
         let is_over = self.longest_wait().is_some_and(|longest| waited >= longest);
-        is_over && !self.is_behind_foreign()
+        let is_cut = matches!(response.outcome, Ok(Response::WaitSliced)) && waited >= SERVER_SLICE;
+        (is_over || is_cut) && !self.is_behind_foreign()
     }
 
     /// Returns the maximum time of one wait for the queue lock. The SQL statement rounds this time up to the next whole

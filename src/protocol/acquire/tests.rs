@@ -38,6 +38,7 @@ fn timed_response(sent: BootInstant, outcome: Result<Response, Failure>) -> Time
         received: sent,
         server_time: None,
         could_grant: true,
+        could_release: true,
         outcome,
     }
 }

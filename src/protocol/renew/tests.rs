@@ -31,6 +31,7 @@ fn timed_response(sent: BootInstant, outcome: Result<Response, Failure>) -> Time
         received: sent,
         server_time: None,
         could_grant: false,
+        could_release: false,
         outcome,
     }
 }

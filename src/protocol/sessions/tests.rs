@@ -1,6 +1,7 @@
 //! The tracker of a running command, and the end of the sessions that a command has left.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::{LookResult, SessionTracker, TrackingProblem};
@@ -15,6 +16,7 @@ use crate::store::{
     EarlierSessions, EndSessionsRequest, Failure, FailureKind, LockRecord, Request, Response,
     SessionsLeft, TimedResponse,
 };
+use crate::sys::tcp::{TcpConnection, TcpSocket};
 
 const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
 
@@ -22,9 +24,19 @@ fn tracker(policy: SessionPolicy) -> SessionTracker {
     SessionTracker::new(Token(5), policy, EarlierSessions::None)
 }
 
+fn socket(port: u16) -> TcpSocket {
+    let local = SocketAddr::from(([10, 0, 0, 3], port));
+    let remote = SocketAddr::from(([10, 0, 0, 9], 3306));
+    TcpSocket {
+        connection: TcpConnection { local, remote },
+        inode: port.into(),
+        file: (1, 3),
+    }
+}
+
 fn connections(ports: &[u16]) -> CommandConnections {
     CommandConnections {
-        tcp: ports.iter().map(|port| (*port, 3306)).collect(),
+        tcp: ports.iter().map(|port| socket(*port)).collect(),
         pids: BTreeSet::new(),
     }
 }
@@ -60,12 +72,13 @@ fn found(sessions: &[ListedSession], unseen: &[u16]) -> FoundSessions {
         note: Some(note(sessions)).filter(|note| !note.sessions.is_empty()),
         listed: sessions.to_vec(),
         unseen: unseen.to_vec(),
+        unproven: Vec::new(),
         untraceable: None,
     }
 }
 
 fn ports(look: &SessionLook) -> Vec<u16> {
-    look.connections.tcp.iter().map(|(port, _)| *port).collect()
+    look.connections.tcp.iter().map(TcpSocket::port).collect()
 }
 
 fn failure() -> Failure {
@@ -217,6 +230,7 @@ fn timed(outcome: Result<Response, Failure>) -> TimedResponse {
         received: START,
         server_time: None,
         could_grant: false,
+        could_release: false,
         outcome,
     }
 }

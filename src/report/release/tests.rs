@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use insta::assert_snapshot;
 
-use super::{done, nothing_to_do, prompt};
+use super::{done_with_time, nothing_to_do, prompt};
 use crate::lease::action::Action;
 use crate::lease::{OwnerId, Token};
 use crate::store::operator::OperatorAction;
@@ -61,6 +61,21 @@ fn states() -> Vec<(&'static str, LockRecord)> {
         ),
         ("held", held.clone()),
         (
+            "not renewed",
+            LockRecord {
+                expiry: Expiry::In(Duration::from_secs(10)),
+                renewed_ago: Duration::from_secs(20),
+                ..held.clone()
+            },
+        ),
+        (
+            "held for --min-hold",
+            LockRecord {
+                min_hold_until: Some("2026-11-20T10:30:00.000000Z".to_owned()),
+                ..held.clone()
+            },
+        ),
+        (
             "expired",
             LockRecord {
                 expiry: Expiry::Ago(Duration::from_secs(1)),
@@ -116,7 +131,7 @@ fn results_of_each_operator_action() {
                 continue;
             }
             for is_woken in [true, false] {
-                let text = done(&init(), &record, kind, is_woken);
+                let text = done_with_time(&init(), &record, kind, is_woken);
                 lines.push(format!("{state}, {kind:?}, woken {is_woken}: {text}"));
             }
         }

@@ -136,6 +136,7 @@ pub fn paint(record: &LockRecord) -> Style {
         | Diagnosis::ClockSetBack
         | Diagnosis::NotRenewing
         | Diagnosis::Gone
-        | Diagnosis::Expired => Style::Bad,
+        | Diagnosis::Expired
+        | Diagnosis::Odd => Style::Bad,
     }
 }

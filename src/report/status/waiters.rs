@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::lease::action::Action;
 use crate::report::columns::{Painted, TableColumn};
 use crate::report::layout::Layout;
-use crate::report::messages::{age, duration};
+use crate::report::line::StyledLine;
+use crate::report::messages::{ENDED_WAITERS, age, duration};
 use crate::report::style::Style;
 use crate::store::{LockRecord, Waiter};
 
@@ -44,13 +45,14 @@ impl<'a> Queues<'a> {
     pub(super) fn waiting(&self, action: &Action) -> usize {
         let waiters = self.of(action);
         waiters
-            .filter(|(_, waiter)| waiter.alive != Some(false))
+            .filter(|(_, waiter)| waiter.may_be_waiting())
             .count()
     }
 }
 
 /// Formats a table of the waiters for all `records`. The waiters of an action are in the order of their
-/// positions. The table is empty if there are no waiters.
+/// positions. A sentence about waiters whose sessions have ended follows if there are any. The table is empty if there
+/// are no waiters.
 pub(super) fn waiter_table(records: &[LockRecord], queues: &Queues, layout: Layout) -> String {
     let rows: Vec<_> = records
         .iter()
@@ -61,7 +63,12 @@ pub(super) fn waiter_table(records: &[LockRecord], queues: &Queues, layout: Layo
         return String::new();
     }
     let widths = layout.widths(&COLUMNS, &rows);
-    layout.table(&COLUMNS, &widths, &rows)
+    let mut text = layout.table(&COLUMNS, &widths, &rows);
+    let mut waiters = records.iter().flat_map(|record| queues.of(&record.action));
+    if waiters.any(|(_, waiter)| !waiter.may_be_waiting()) {
+        text += &layout.paragraph(&StyledLine::default(), 0, ENDED_WAITERS, Style::Faint);
+    }
+    text
 }
 
 fn cells(position: usize, waiter: &Waiter, layout: Layout) -> [Painted; 9] {

@@ -218,6 +218,10 @@ fn diagnosed(diagnosis: Diagnosis) -> LockRecord {
         Diagnosis::NotRenewing => silent("not renewing", seconds(12), Some(true)),
         Diagnosis::Gone => silent("gone", seconds(20), Some(false)),
         Diagnosis::Expired => silent("expired", seconds(95), None),
+        Diagnosis::Odd => LockRecord {
+            odd: Some("an owner id is not 16 bytes long".to_owned()),
+            ..LockRecord::never_held(action("odd"))
+        },
     };
     assert_eq!(Diagnosis::of(&record), diagnosis);
     record
@@ -236,6 +240,7 @@ pub(crate) fn states() -> Vec<LockRecord> {
         Diagnosis::NotRenewing,
         Diagnosis::Gone,
         Diagnosis::Expired,
+        Diagnosis::Odd,
     ];
     let mut records = Vec::from(diagnoses.map(diagnosed));
     records.extend([

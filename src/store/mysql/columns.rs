@@ -95,7 +95,15 @@ pub(super) fn cells(rows: Vec<Row>) -> Vec<Vec<Option<String>>> {
     rows.into_iter().map(row).collect()
 }
 
+/// Beginning of the message of [`malformed`].
+const UNUSABLE: &str = "the response cannot be used: ";
+
 pub(super) fn malformed(why: &str) -> Failure {
-    let message = format!("the response cannot be used: {why}");
-    Failure::new(FailureKind::Unknown, message)
+    Failure::new(FailureKind::Unknown, format!("{UNUSABLE}{why}"))
+}
+
+/// Returns the reason of [`malformed`].
+pub(super) fn reason(malformed: &Failure) -> &str {
+    let message = malformed.message.as_str();
+    message.strip_prefix(UNUSABLE).unwrap_or(message)
 }

@@ -23,6 +23,7 @@ pub(super) struct RequestTiming {
     pub(super) server_time: Option<ServerTime>,
     /// True if a packet that can grant the lease was sent.
     pub(super) could_grant: bool,
+    pub(super) could_release: bool,
 }
 
 impl RequestTiming {
@@ -31,6 +32,7 @@ impl RequestTiming {
             sent: clock::now(),
             server_time: None,
             could_grant: false,
+            could_release: false,
         }
     }
 }
@@ -125,6 +127,7 @@ impl Database {
             received: clock::now(),
             server_time: self.timing.server_time,
             could_grant: self.timing.could_grant,
+            could_release: self.timing.could_release,
             outcome,
         }
     }

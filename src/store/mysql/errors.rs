@@ -72,11 +72,10 @@ const fn kind_of(code: u16) -> Option<FailureKind> {
         // password expired, account locked, account requires TLS, kill of another account's session.
         1044 | 1045 | 1095 | 1130 | 1142 | 1143 | 1227 | 1524 | 1698 | 1820 | 1862 | 3118
         | 3159 | 4151 => FailureKind::Denied,
-        // Unknown database, column, column named twice, syntax, bad value, too long, no default,
+        // Unknown database, column, column named twice, syntax, bad value, bad characters, too long, no default,
         // statement-based log.
-        1046 | 1049 | 1054 | 1060 | 1064 | 1136 | 1292 | 1364 | 1366 | 1406 | 1665 => {
-            FailureKind::Config
-        }
+        1046 | 1049 | 1054 | 1060 | 1064 | 1136 | 1292 | 1300 | 1364 | 1366 | 1406 | 1665
+        | 3854 => FailureKind::Config,
         // MySQL Router with connection_sharing=1: packets with several statements are forbidden.
         4501 => FailureKind::SharedSessions,
         // Unknown thread id.
@@ -101,8 +100,17 @@ const fn kind_of(code: u16) -> Option<FailureKind> {
 const GROUP_GRANT: &str = "; the server is configured for Group Replication, and dlock must know whether it is ONLINE in \
     its group; as an administrator: GRANT SELECT ON performance_schema.replication_group_members TO the account of dlock";
 
+/// Returns true if the error is 1290 because of an option that does not make the server read-only.
+fn is_other_option(code: u16, text: &str) -> bool {
+    code == 1290
+        && text.contains(" with the --")
+        && !["read-only", "read_only"]
+            .iter()
+            .any(|word| text.contains(word))
+}
+
 /// Returns the advice to append to the server's message. The result is empty if there is no advice.
-fn advice(code: u16, target: &Target) -> String {
+fn advice(code: u16, text: &str, target: &Target) -> String {
     let is_plain_tcp = matches!(target.address, Address::Tcp { .. }) && !requires_tls(target);
     let advice = match code {
         1049 => {
@@ -116,21 +124,32 @@ fn advice(code: u16, target: &Target) -> String {
         1047 => {
             "; this node has no contact with the majority of its Galera cluster, or is not ready; use another node"
         }
+        3118 | 4151 => {
+            let user = &target.user;
+            return format!(
+                "; the account is locked, as a new account of dlock setup --print; as an administrator: \
+                 ALTER USER '{user}'@'…' IDENTIFIED BY '…' ACCOUNT UNLOCK"
+            );
+        }
         4501 => {
             "; MySQL Router shares its connections; set connection_sharing=0 in the route that dlock uses, or connect \
              to the server directly"
         }
         1146 => "; run dlock setup, or dlock exec with an account that may create tables",
+        1290 if is_other_option(code, text) => "",
         1290 | 1792 | 1836 => "; the server is read-only, but dlock needs the primary",
         // MariaDB also returns these codes when the account or the whole server requires TLS.
         1045 | 1698 if is_plain_tcp => {
-            "; check the account and its password, and check if the account requires TLS (--ssl-mode)"
+            "; check if the account or the server requires TLS (--ssl-mode), and check the account and its password"
         }
         1045 | 1698 => "; check the account and its password",
         1044 | 1142 | 1143 => {
             "; if the tables do not exist, run dlock setup; dlock setup --print shows the tables and the grants"
         }
-        1665 => "; the server uses statement-based logging; set binlog_format=ROW or MIXED",
+        1665 => {
+            "; the server logs statements, which excludes the isolation level READ COMMITTED; set binlog_format=ROW in the \
+             server's option file, then restart the server"
+        }
         3159 => "; the server requires TLS; set --ssl-mode verify_identity",
         _ => "",
     };
@@ -157,12 +176,16 @@ pub(super) fn failure(error: &Error, phase: Phase, target: &Target) -> Failure {
                     FailureKind::TooManyConnections
                 }
                 FailureKind::Denied if phase == Phase::Connecting => FailureKind::LoginRefused,
+                // Other options than those that make a server read-only also prevent statements.
+                FailureKind::Unreachable if is_other_option(error.code, &error.message) => {
+                    FailureKind::Config
+                }
                 kind => kind,
             };
             let (text, code) = (&error.message, error.code);
             let advice = match code {
                 1142 if text.contains("replication_group_members") => GROUP_GRANT.to_owned(),
-                _ => advice(code, target),
+                _ => advice(code, text, target),
             };
             (
                 kind,

@@ -38,7 +38,7 @@ impl Database {
         request: &ReleaseRequest,
     ) -> Result<Response, Failure> {
         let release = statements::release(contender, request, self.handed_off_on.as_deref());
-        match self.exchange(RequestKind::Plain, &release, rows::release_result) {
+        match self.exchange(RequestKind::Release, &release, rows::release_result) {
             // The history cannot be written, so the lease is released without a history entry. A success is still
             // recorded, because other contenders rely on it.
             Err(failure)

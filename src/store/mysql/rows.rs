@@ -155,11 +155,13 @@ pub(super) fn wait_result(sets: &[Vec<Row>]) -> Result<Option<Response>, Failure
     let [answer, passed] = sets else {
         return Err(malformed("it does not have two parts"));
     };
-    let has_queue_lock = flag(first_row(std::slice::from_ref(answer))?, "answer")?;
+    let answer = first_row(std::slice::from_ref(answer))?;
+    let has_queue_lock = flag(answer, "answer")?;
     let has_let_pass = flag(first_row(std::slice::from_ref(passed))?, "passed")?;
     Ok(match (has_queue_lock, has_let_pass) {
         (true, true) => Some(Response::HasLetPass),
         (true, false) => None,
+        (false, _) if flag(answer, "small_pool")? => Some(Response::WaitSliced),
         (false, _) => Some(Response::WaitEnded),
     })
 }
@@ -253,6 +255,7 @@ pub(super) fn record(row: &Row, action: Action) -> Result<LockRecord, Failure> {
     Ok(LockRecord {
         action,
         is_known: true,
+        odd: None,
         owner_id: owner_id(row)?,
         version: Version {
             token: Token(required(row, "token")?),
@@ -379,10 +382,12 @@ fn owner_id(row: &Row) -> Result<Option<OwnerId>, Failure> {
         .map_err(|_| malformed("an owner id is not 16 bytes long"))
 }
 
-/// Returns the pause, or None if the action is not paused, or if the pause has ended.
+/// Returns the pause, or None if the action is not paused, or if the pause has ended. A pause revokes a lease, so a pause
+/// beside a lease that is not revoked has ended: since then, the server's clock was set back.
 fn paused(row: &Row) -> Result<Option<Pause>, Failure> {
     let left = elapsed(row, "paused_us")?;
-    let until = time(row, "paused_until")?.filter(|_| !left.is_zero());
+    let is_live = owner_id(row)?.is_some() && optional::<i64>(row, "revoked_us")?.is_none();
+    let until = time(row, "paused_until")?.filter(|_| !left.is_zero() && !is_live);
     Ok(until.map(|until| Pause { until, left }))
 }
 

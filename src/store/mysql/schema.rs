@@ -50,9 +50,14 @@ pub(super) fn rights() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// Returns the GRANT statements for the account that runs `exec`, with the minimal privileges, one statement per line.
 #[must_use]
 pub fn runtime_grants(database: &str, account: &str) -> String {
-    let database = quoted(database);
+    table_grants(&format!("{}.", quoted(database)), account)
+}
+
+/// Does the same as [`runtime_grants`]. `prefix` is the part of each table's name before the table, which is empty for
+/// the selected database.
+fn table_grants(prefix: &str, account: &str) -> String {
     RUNTIME
-        .map(|(table, rights)| format!("GRANT {rights} ON {database}.{table} TO {account};\n"))
+        .map(|(table, rights)| format!("GRANT {rights} ON {prefix}{table} TO {account};\n"))
         .concat()
 }
 
@@ -62,31 +67,56 @@ pub fn runtime_grants(database: &str, account: &str) -> String {
 pub fn setup_grants(database: &str, account: &str) -> String {
     // In a GRANT on a whole database, _ and % are wildcards.
     let database = quoted(database).replace('_', "\\_").replace('%', "\\%");
+    database_grant(&format!("{database}.*"), account)
+}
+
+/// Does the same as [`setup_grants`] for `tables`, which is `*` for the selected database.
+fn database_grant(tables: &str, account: &str) -> String {
     let for_upgrades = match current().upgrades {
         [] => "",
         _ => ", UPDATE, ALTER",
     };
-    format!("GRANT CREATE, SELECT, INSERT{for_upgrades} ON {database}.* TO {account};\n")
+    format!("GRANT CREATE, SELECT, INSERT{for_upgrades} ON {tables} TO {account};\n")
 }
 
-/// Returns the output of `setup --print` for a database administrator: the definition of the tables and the GRANT
-/// statements. The upgrades of existing tables are comments, because they must not be executed on new tables. The
-/// privilege for Group Replication is also a comment, because MariaDB does not have the table.
+/// Returns the output of `setup --print` for a database administrator: the definition of the tables, the account `user`
+/// and its GRANT statements. The statements can be executed as they are. They use `database`, or the selected database
+/// if `database` is None.
+///
+/// The new account is locked, because the output contains no password. All other statements are comments: the upgrades
+/// of existing tables must not be executed on new tables, MariaDB does not have the table of Group Replication, and most
+/// servers need no second account.
 #[must_use]
-pub fn printout(database: &str) -> String {
+pub fn printout(database: Option<&str>, user: &str) -> String {
     let schema = current();
     let ddl = schema.ddl;
     let upgrades = schema.upgrades_as_comments();
-    let setup = setup_grants(database, "'dlock_setup'@'%'");
-    let runtime = runtime_grants(database, "'dlock'@'%'");
+    let account = format!("{}@'%'", quoted_text(user));
+    let setup_account = "'dlock_setup'@'%'";
+    let (select, runtime, setup) = match database {
+        Some(database) => (
+            format!("USE {};\n\n", quoted(database)),
+            runtime_grants(database, &account),
+            setup_grants(database, setup_account),
+        ),
+        None => (
+            String::new(),
+            table_grants("", &account),
+            database_grant("*", setup_account),
+        ),
+    };
+    let group = group_grant(&account);
     format!(
-        "{ddl}\n{upgrades}\
-         -- Privileges for the account that runs dlock setup:\n{setup}\n\
-         -- Privileges for the account that runs dlock exec (for status, history, wait and check, SELECT is enough):\n\
+        "{select}{ddl}\n{upgrades}\
+         -- Privileges for a separate account that runs dlock setup:\n\
+         -- {setup}\n\
+         -- The account that runs dlock exec. Set its password and unlock it:\n\
+         -- ALTER USER {account} IDENTIFIED BY '...' ACCOUNT UNLOCK;\n\
+         CREATE USER IF NOT EXISTS {account} ACCOUNT LOCK;\n\n\
+         -- Privileges for that account (for status, history, wait and check, SELECT is enough):\n\
          {runtime}\n\
          -- On members of a group (Group Replication), dlock also needs:\n\
-         -- {}\n",
-        group_grant("'dlock'@'%'")
+         -- {group}\n"
     )
 }
 
@@ -94,6 +124,11 @@ pub fn printout(database: &str) -> String {
 #[must_use]
 pub(super) fn group_grant(account: &str) -> String {
     format!("GRANT SELECT ON performance_schema.replication_group_members TO {account};")
+}
+
+/// Returns `text` as a string literal of SQL.
+fn quoted_text(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
 /// Returns `name` as a quoted identifier.

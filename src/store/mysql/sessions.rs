@@ -8,6 +8,7 @@ use super::exchange::RequestKind;
 use super::{rows, session_rows, statements};
 use crate::store::session::{
     CommandConnections, FoundSessions, ListedSession, ServerSession, SessionLook, SessionNote,
+    SocketsOfMachine,
 };
 use crate::store::session_states::{SessionState, SessionStates};
 use crate::store::target::Target;
@@ -51,7 +52,7 @@ impl Database {
         let mut list = self.exchange(RequestKind::Sessions, &packet, session_rows::process_list)?;
         let connection = self.connection.as_ref();
         list.own_connection = connection.and_then(Connection::tcp_connection);
-        let found = look.find(&list);
+        let found = look.find(&list, &mut SocketsOfMachine::default());
         Ok((found, list.instance.server))
     }
 

@@ -2,8 +2,9 @@
 
 use mysql::Row;
 
-use super::columns::{malformed, required};
+use super::columns::{malformed, reason, required};
 use super::rows::{add, is_read_only, record, versioned, waiter};
+use crate::lease::action::Action;
 use crate::store::session_states::SessionStates;
 use crate::store::{Failure, LockRecord, ServerTime, Snapshot, Waiter};
 
@@ -13,8 +14,6 @@ use crate::store::{Failure, LockRecord, ServerTime, Snapshot, Waiter};
 pub(super) struct SnapshotRows {
     locks: Vec<LockRecord>,
     waiters: Vec<Waiter>,
-    /// The first failure. The version of the tables may explain it.
-    failure: Option<Failure>,
     /// Number of SELECTs from which rows have arrived.
     selects: usize,
 }
@@ -22,13 +21,19 @@ pub(super) struct SnapshotRows {
 impl SnapshotRows {
     /// Takes a row. Returns the row if it is the first row of its SELECT.
     pub(super) fn take(&mut self, select: usize, row: Row) -> Option<Row> {
-        let added = match select {
-            0 => add(&mut self.locks, &row, record),
+        // A row that dlock did not write must not hide the other rows. The name of an action can always be read.
+        let record_or_odd = |row: &Row, action: Action| {
+            Ok(
+                record(row, action.clone()).unwrap_or_else(|failure| LockRecord {
+                    odd: Some(reason(&failure).to_owned()),
+                    ..LockRecord::never_held(action)
+                }),
+            )
+        };
+        let _ = match select {
+            0 => add(&mut self.locks, &row, record_or_odd),
             _ => add(&mut self.waiters, &row, waiter),
         };
-        if let Err(failure) = added {
-            self.failure.get_or_insert(failure);
-        }
         let is_first = select == self.selects;
         self.selects = select + 1;
         is_first.then_some(row)
@@ -40,7 +45,6 @@ impl SnapshotRows {
         if sets.len() != 2 {
             return Err(malformed("it is not complete"));
         }
-        self.failure.map_or(Ok(()), Err)?;
         Ok(Snapshot {
             server_time,
             locks: self.locks,

@@ -33,7 +33,10 @@ pub(super) use self::history::{entries, forget, may_record};
 pub(super) use self::operator::apply_operator_request;
 pub(super) use self::queue::{dead_entries, enqueue, wait_turn};
 pub(super) use self::renew_release::{reconcile, release, renew};
-pub(super) use self::select::{proof, select_names, select_record, select_snapshot, synchronized};
+pub(super) use self::select::{
+    has_session_without_queue_lock, proof, select_names, select_record, select_snapshot,
+    synchronized,
+};
 pub use self::selection::Selection;
 pub(super) use self::session::{
     CLUSTER, GROUP_MEMBERS, IS_READ_ONLY, MemberCheck, NOT_USABLE, WriteCheck, check_again,

@@ -155,6 +155,7 @@ pub(super) fn marked(state: &ScreenState) -> String {
     };
     let text = text
         .strip_prefix("> ")
+        .or_else(|| text.strip_prefix(">!"))
         .expect("the line starts with the mark");
     text.split(' ').next().unwrap_or_default().to_owned()
 }

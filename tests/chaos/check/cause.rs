@@ -1,8 +1,9 @@
 //! Checks that no command is killed without a cause, and that every exit of dlock has a documented cause.
 
-use super::Violation;
-use crate::fault_kind::FaultKind;
+use super::{START, Violation};
+use crate::fault_kind::{FaultKind, Victim};
 use crate::history::Micros;
+use crate::schedule::ExecOption;
 use crate::timeline::{End, Fault, Run, Timeline};
 
 /// The numbers of SIGKILL and SIGTERM.
@@ -11,9 +12,6 @@ const TERM: i32 = 15;
 
 /// Minimum length in microseconds of a stall of the machine that explains a lost lease.
 const STALL: Micros = 300_000;
-
-/// Maximum time in microseconds from the grant of a lease to the first event of its command, on a busy machine.
-const START: Micros = 1_000_000;
 
 pub(crate) fn cause(timeline: &Timeline) -> Vec<Violation> {
     let violation = |run: &Run| {
@@ -49,12 +47,11 @@ fn unexplained(timeline: &Timeline, run: &Run, end: &End) -> Option<String> {
         // The command exits with these statuses if it is not alone or its token was refused. Another checker reports
         // this.
         (Some(98 | 99), _) => None,
-        (Some(status), None) if status == run.plan.exit => match run.finished {
-            Some(_) => None,
-            None => Some(format!(
-                "dlock exited with {status}, but its command did not finish"
-            )),
-        },
+        (Some(0), None) if was_skipped(timeline, run, end) => None,
+        (Some(status), None) if status == run.plan.exit => {
+            let what = lost_before_the_end(timeline, run)?;
+            Some(format!("dlock exited with {status}, but {what}"))
+        }
         (Some(75), None) if run.plan.wait.is_some() && run.start.is_none() => None,
         (Some(69), None) if timed_out_in_an_outage(timeline, run, end) => None,
         (Some(76), None) if had_fault(&LEASE_FAULTS) || was_revoked(timeline, run, end) => None,
@@ -69,6 +66,36 @@ fn unexplained(timeline: &Timeline, run: &Run, end: &End) -> Option<String> {
         (Some(status), None) => Some(format!("dlock exited with {status} without a cause")),
         (None, None) => Some("dlock ended with neither a status nor a signal".to_owned()),
     }
+}
+
+/// Describes why the lease of `run` was not live when its command had finished. None if nothing contradicts it.
+fn lost_before_the_end(timeline: &Timeline, run: &Run) -> Option<String> {
+    let (Some(start), Some(finished)) = (run.start, run.finished) else {
+        return Some("its command did not finish".to_owned());
+    };
+    if run.revoked.is_some_and(|revoked| revoked < finished) {
+        return Some("an operator had revoked its lease before the command finished".to_owned());
+    }
+    let mut others = timeline.runs.values();
+    let next = others.find(|other| {
+        other.action == run.action
+            && (other.start).is_some_and(|other| start.at < other.at && other.at < finished)
+    })?;
+    let next = next.number;
+    Some(format!(
+        "run {next} had started before the command finished"
+    ))
+}
+
+/// Returns true if `run` may have found that the action had just succeeded, and has not started its command.
+fn was_skipped(timeline: &Timeline, run: &Run, end: &End) -> bool {
+    run.plan.option == Some(ExecOption::OncePer)
+        && run.start.is_none()
+        && timeline.runs.values().any(|other| {
+            other.action == run.action
+                && other.plan.exit == 0
+                && (other.finished).is_some_and(|at| run.launched < at + START && at < end.at)
+        })
 }
 
 /// Returns the runs whose lost lease can only be explained by a slow machine. The checker accepts these runs.
@@ -109,7 +136,7 @@ fn was_stopped_twice(timeline: &Timeline, run: &Run, end: &End) -> bool {
 /// Returns true if an operator may have revoked the lease of `run`. A revoked lease of an earlier run does not count.
 fn was_revoked(timeline: &Timeline, run: &Run, end: &End) -> bool {
     timeline.faults.iter().any(|fault| {
-        fault.kind == FaultKind::Release
+        fault.kind.victim() == Victim::Lease
             && fault.hit
             && fault.action.as_ref() == Some(&run.action)
             && fault.at < end.at

@@ -2,10 +2,10 @@
 //! status.
 
 use super::history_builder::{HistoryBuilder, plan};
-use crate::check::{excused, latencies, takeovers};
+use crate::check::{bystanders, cause, excused, latencies, min_hold, session_checks, takeovers};
 use crate::fault_kind::FaultKind;
 use crate::history::Event;
-use crate::schedule::Plan;
+use crate::schedule::{ExecOption, Plan};
 
 const TAKEOVER: &str = "a lease is taken over in time";
 const CAUSE: &str = "no run of dlock ends without a documented cause";
@@ -236,6 +236,102 @@ fn status_without_a_matching_fault_is_reported() {
 #[test]
 fn success_without_a_finished_command_is_reported() {
     assert_eq!(stopped(0).violations(), [CAUSE]);
+}
+
+#[test]
+fn success_after_a_lost_lease_is_reported() {
+    let revoked = |at| {
+        let action = "processes-1".to_owned();
+        let builder = HistoryBuilder::default().complete_run(1_000, 2_000, 1, 10);
+        let builder = builder.event(at, Event::Revoked { run: 1, action });
+        builder.quiet(9_000).violations()
+    };
+    assert_eq!(revoked(1_500), [CAUSE], "revoked while the command ran");
+    assert!(
+        revoked(1_999).is_empty(),
+        "revoked when the command had finished"
+    );
+
+    // The database has lost the grant of run 1, so that run 2 may start beside it. The status must say so.
+    let beside = |status| {
+        let builder = HistoryBuilder::default()
+            .launched(1_000, 1)
+            .started(1_100, 1, 10)
+            .started(1_500, 2, 11)
+            .finished(2_000, 1)
+            .ended(2_010, 1, status);
+        let violations = cause(&builder.launched(1_400, 2).quiet(9_000).timeline());
+        violations
+            .iter()
+            .map(|violation| violation.what.clone())
+            .collect::<Vec<_>>()
+    };
+    let found = beside(0);
+    assert!(
+        found.len() == 1 && found[0].contains("run 2 had started"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn skipped_run_needs_a_success_just_before() {
+    let skipped = |option, exit| {
+        let plan = Plan { option, ..plan() };
+        let other = Plan {
+            exit,
+            ..self::plan()
+        };
+        let builder = HistoryBuilder::default()
+            .launched_with(1_000, 1, other)
+            .started(1_100, 1, 10)
+            .finished(1_900, 1)
+            .dead(1_910, 1)
+            .ended(1_920, 1, exit);
+        let builder = builder.launched_with(1_500, 2, plan).ended(1_930, 2, 0);
+        builder.quiet(9_000).violations()
+    };
+    assert!(skipped(Some(ExecOption::OncePer), 0).is_empty());
+    assert_eq!(skipped(None, 0), [CAUSE]);
+    assert_eq!(skipped(Some(ExecOption::OncePer), 3), [CAUSE]);
+}
+
+#[test]
+fn start_within_the_minimum_time_of_a_lock_is_reported() {
+    let next = |at: u64, status| {
+        let option = Some(ExecOption::MinHold(4_000));
+        let builder = HistoryBuilder::default()
+            .launched_with(1_000, 1, Plan { option, ..plan() })
+            .started(1_100, 1, 10)
+            .finished(1_200, 1)
+            .dead(1_210, 1)
+            .ended(1_220, 1, status);
+        let builder = builder.launched(1_300, 2).started(at, 2, 11);
+        min_hold(&builder.timeline()).len()
+    };
+    assert_eq!(next(3_900, 0), 1);
+    assert_eq!(
+        next(4_200, 0),
+        0,
+        "the grant may be a second before the start"
+    );
+    assert_eq!(next(3_900, 76), 0, "the lease was lost");
+}
+
+#[test]
+fn ended_session_of_another_program_is_reported() {
+    let checked = |is_alive| {
+        let session = |run| Event::Session {
+            action: "processes-1".to_owned(),
+            run,
+            is_alive,
+        };
+        let builder = HistoryBuilder::default().event(1_000, session(None));
+        let timeline = builder.event(1_100, session(Some(3))).timeline();
+        assert_eq!(session_checks(&timeline), 2);
+        bystanders(&timeline).len()
+    };
+    assert_eq!(checked(true), 0);
+    assert_eq!(checked(false), 2);
 }
 
 #[test]

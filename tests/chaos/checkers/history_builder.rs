@@ -26,6 +26,8 @@ pub(crate) fn plan() -> Plan {
         exit: 0,
         wait: None,
         route: Route::Tcp,
+        option: None,
+        has_session: false,
     }
 }
 

@@ -33,8 +33,8 @@ fn a_command_that_cannot_run_is_reported_before_dlock_connects() {
                 127,
                 "cannot run /no/such/command: no such command",
             ),
-            (&stage.path("plain/below"), 127, "no such command"),
-            (Path::new(""), 127, "no such command"),
+            (&stage.path("plain/below"), 126, "Not a directory"),
+            (Path::new(""), 127, "cannot run '': no such command"),
             (&plain, 126, "Permission denied"),
             (Path::new("/"), 126, "cannot run /: "),
         ] {

@@ -40,6 +40,10 @@ fn an_unreachable_server_is_unavailable() {
     );
     let refusing = format!("mysql://u:p@127.0.0.1:{port}/d");
     refused(run(&refusing), Form::Line, 69, "Connection refused");
+    // dlock retries until the limit.
+    let exec = ["exec", "-q", "-a", "init", "--connect-timeout=2s"];
+    let limited = Dlock::new(exec).env("DLOCK_URL", &refusing);
+    refused(limited, Form::Line, 69, "; gave up after 2s");
     let refusing = format!("mysql://u:p@db.test:{port}/d");
     refused(
         run(&refusing),

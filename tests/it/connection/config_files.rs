@@ -152,7 +152,7 @@ fn doctor_shows_where_each_setting_is_set() {
     let wanted: Vec<String> = wanted.iter().map(|line| format!("set   {line}")).collect();
     assert_eq!(lines[..wanted.len()], wanted, "{outcome:#?}");
     assert!(
-        lines[wanted.len()].starts_with("ok    address"),
+        lines[wanted.len()].starts_with("ok    processes"),
         "{outcome:#?}"
     );
     assert!(!outcome.stdout.contains(&database.password), "{outcome:#?}");

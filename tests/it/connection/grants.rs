@@ -1,10 +1,13 @@
 //! Privileges that an account needs, and the messages when a privilege is missing.
 
+use std::io::Write;
+use std::process::{Command, Stdio};
+
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, eventually};
 use crate::command::{Stage, write_message};
-use crate::servers::{Database, Flavour, shared};
+use crate::servers::{Database, Flavour, Server, shared};
 
 /// Creates an account and executes the GRANT statements `grants`, with `ACCOUNT` replaced by the name of the account.
 /// Returns `database` with the new account.
@@ -37,7 +40,10 @@ fn printed_grants(database: &Database) -> [Vec<String>; 2] {
         let grants: Vec<String> = outcome
             .stdout
             .lines()
+            // The GRANT for the account of setup is a comment.
+            .map(|line| line.trim_start_matches("-- "))
             .filter(|line| line.starts_with("GRANT ") && line.contains(account))
+            .filter(|line| !line.contains("performance_schema"))
             .map(|line| line.trim_end_matches(';').replace(account, "ACCOUNT"))
             .collect();
         assert!(!grants.is_empty(), "{account}: {outcome:?}");
@@ -140,5 +146,86 @@ fn the_message_for_missing_grants_names_setup_print() {
         Dlock::on(&powerless, ["exec", "-a", "init", "--", "echo", "ran"])
             .run()
             .expect(77, "", "dlock setup --print");
+    }
+}
+
+/// Executes the output of `dlock setup --print` with `options` in the client of `server`, which gets the arguments
+/// `client`.
+#[track_caller]
+fn execute_printout(server: &Server, options: &[&str], client: &[&str]) {
+    let printed = Dlock::new(["setup", "--print"]).args(options).run();
+    assert_eq!(printed.status, Some(0), "{printed:#?}");
+    let mut mysql = Command::new(server.flavour().client())
+        .args(["--no-defaults", "--user=root", "--socket"])
+        .arg(server.socket())
+        .args(client)
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the client runs");
+    let mut input = mysql.stdin.take().expect("a pipe");
+    input
+        .write_all(printed.stdout.as_bytes())
+        .expect("the client reads");
+    drop(input);
+    let outcome = mysql.wait_with_output().expect("the client ends");
+    let why = String::from_utf8_lossy(&outcome.stderr);
+    assert!(
+        outcome.status.success(),
+        "{options:?}: {why}\n{}",
+        printed.stdout
+    );
+}
+
+#[test]
+fn the_printed_statements_can_be_executed_on_a_fresh_server() {
+    for flavour in Flavour::ALL {
+        let server = Server::start(flavour, &[]);
+        let mut root = server.admin();
+        let mut execute = |statement: &str| {
+            root.query_drop(statement)
+                .unwrap_or_else(|error| panic!("{statement}: {error}"));
+        };
+        execute("CREATE DATABASE app");
+        execute("CREATE DATABASE `my_``db`");
+        let named = ["--database=my_`db", "--user=o'neill"];
+        for (options, client, database, user) in [
+            (&[][..], &["app"][..], "app", "dlock"),
+            (&named, &[], "my_`db", "o'neill"),
+        ] {
+            // The second time, the tables and the account exist.
+            for _ in 0..2 {
+                execute_printout(&server, options, client);
+            }
+            let port = server.port().to_string();
+            let exec = || {
+                Dlock::new(["exec", "-a", "init", "--host=127.0.0.1", "--port", &port]).args([
+                    "--database",
+                    database,
+                    "--user",
+                    user,
+                ])
+            };
+            let locked = exec().args(["--", "true"]).run();
+            locked.expect(77, "", "' IDENTIFIED BY '…' ACCOUNT UNLOCK");
+            let account = format!("'{}'@'%'", user.replace('\'', "''"));
+            execute(&format!(
+                "ALTER USER {account} IDENTIFIED BY 'p' ACCOUNT UNLOCK"
+            ));
+            let run = exec().env("DLOCK_PASSWORD", "p").args(["--", "true"]).run();
+            run.expect(0, "", "");
+            let setup = Dlock::new(["setup", "--host=127.0.0.1", "--port", &port])
+                .args(["--database", database, "--user", user])
+                .env("DLOCK_PASSWORD", "p");
+            setup.run().expect(0, "", "the tables are in place");
+        }
+        // A further run does not lock an account that is in use.
+        execute_printout(&server, &[], &["app"]);
+        let port = server.port();
+        Dlock::new(["exec", "-a", "init", "--", "true"])
+            .env("DLOCK_URL", format!("mysql://dlock:p@127.0.0.1:{port}/app"))
+            .run()
+            .expect(0, "", "");
+        server.stop();
     }
 }

@@ -33,7 +33,7 @@ fn a_good_server_passes_all_checks_and_is_not_changed() {
         let lines: Vec<&str> = text.stdout.lines().collect();
         let first = lines.iter().find(|line| !line.starts_with("set "));
         assert!(
-            first.is_some_and(|line| line.starts_with("ok    address       127.0.0.1")),
+            first.is_some_and(|line| line.starts_with("ok    processes     /proc")),
             "{text:#?}"
         );
         let (last, _) = lines.split_last().expect("doctor prints lines");
@@ -42,6 +42,18 @@ fn a_good_server_passes_all_checks_and_is_not_changed() {
         let socket = Dlock::new([""; 0]).env("DLOCK_URL", database.socket_url());
         Findings::of(socket).are_good_except(&[]);
     }
+}
+
+#[test]
+fn a_small_pool_of_threads_is_reported() {
+    let options = [
+        "--thread-handling=pool-of-threads",
+        "--thread-pool-max-threads=20",
+    ];
+    let server = Server::start(Flavour::MariaDb, &options);
+    let findings = Findings::on(&server.database("doctor"));
+    let fact = "a pool of at most 20 threads for 151 connections";
+    findings.reports("connections", "warn", fact);
 }
 
 #[test]

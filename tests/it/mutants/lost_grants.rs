@@ -1,4 +1,5 @@
-//! Fail-overs to a replica that lacks the latest grant. A mutant does not wait until the lost lease has ended.
+//! Fail-overs to a replica that lacks the latest grant, and restores of a snapshot that lacks it. A mutant does not wait
+//! until the lost lease has ended.
 //!
 //! `make failovers ROUNDS=200` runs half of the rounds on each kind of server, and prints the number of overlaps.
 
@@ -24,12 +25,12 @@ const LANES: u32 = 4;
 /// Maximum number of rounds of the mutant on each kind of server.
 const MUTANT_ROUNDS: u32 = 12;
 
-/// What the holder can reach after the fail-over.
+/// What the holder can reach after the database has lost its grant.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reach {
     /// The holder reaches no server, and its lease ends.
     Nothing,
-    /// The holder reaches the replica, writes its grant again and continues.
+    /// The holder reaches the database, writes its grant again and continues.
     Replica,
 }
 
@@ -83,7 +84,29 @@ fn round_of(flavour: Flavour, without: &str, round: u32) -> bool {
         _ => Reach::Replica,
     };
     let scene = Scene::new(flavour, without);
-    kill_right_after_a_grant(&scene, replica(flavour), reach) == ScenarioResult::TwoAlive
+    let loss = Loss::FailOver(replica(flavour));
+    kill_right_after_a_grant(&scene, loss, reach) == ScenarioResult::TwoAlive
+}
+
+#[test]
+fn no_waiter_starts_beside_the_holder_of_a_grant_that_a_restored_snapshot_lacks() {
+    thread::scope(|scope| {
+        for flavour in Flavour::ALL {
+            for (without, reach, expected) in [
+                ("", Reach::Nothing, ScenarioResult::Clean),
+                ("", Reach::Replica, ScenarioResult::Clean),
+                ("lostgrant", Reach::Nothing, ScenarioResult::TwoAlive),
+            ] {
+                scope.spawn(move || {
+                    let mut server = Server::start(flavour, &[]);
+                    let scene = Scene::on(server.database("restored"), without);
+                    let loss = Loss::Restore(&mut server);
+                    let result = kill_right_after_a_grant(&scene, loss, reach);
+                    assert_eq!(result, expected, "{flavour} without {without:?}");
+                });
+            }
+        }
+    });
 }
 
 /// Returns the server of this flavour that replaces the shared server.
@@ -97,37 +120,65 @@ fn replica(flavour: Flavour) -> &'static Server {
     server.get_or_init(|| Server::start(flavour, &[]))
 }
 
-/// A holder is granted the lease while a waiter waits for the queue lock. The server dies immediately, and a replica
-/// without this grant replaces it. The record of the replica is as the waiter has read it, except that it is free.
-fn kill_right_after_a_grant(scene: &Scene, replica: &Server, reach: Reach) -> ScenarioResult {
-    // The mutant waits for 3 seconds, because the copied queue entry of the holder came first.
-    const TTL: [&str; 2] = ["--ttl", "5s"];
+/// How the database loses a grant.
+enum Loss<'a> {
+    /// A replica without the grant replaces the server.
+    FailOver(&'a Server),
+    /// The server continues with its data from before the grant, under the same name and port.
+    Restore(&'a mut Server),
+}
+
+/// A holder is granted the lease while a waiter waits for the queue lock. The server dies immediately, and the database
+/// loses the grant. Its record is then as the waiter has read it, except that it is free.
+fn kill_right_after_a_grant(scene: &Scene, loss: Loss, reach: Reach) -> ScenarioResult {
+    // A restore takes some seconds. The mutant waits for 3 seconds, because the queue entry of the holder came first.
+    let ttl = [
+        "--ttl",
+        if matches!(loss, Loss::Restore(_)) {
+            "20s"
+        } else {
+            "5s"
+        },
+    ];
     let (proxy, holders) = (
         Proxy::to(scene.database.port),
         Proxy::to(scene.database.port),
     );
     let url = scene.database.url_through(proxy.port());
-    let first = Holder::start(Dlock::new(["exec"]).env("DLOCK_URL", url), &TTL);
+    let first = Holder::start(Dlock::new(["exec"]).env("DLOCK_URL", url), &ttl);
 
     let ready = scene.stage.fifo("ready");
-    let holder = scene.start_command(scene.exec(holders.port()).args(TTL), &ready);
+    let holder = scene.start_command(scene.exec(holders.port()).args(ttl), &ready);
     holders.wait_asked(Kind::WaitTurn, 1);
-    let mut next = scene.next(scene.exec(proxy.port()).args(TTL));
+    let mut next = scene.next(scene.exec(proxy.port()).args(ttl));
     proxy.wait_asked(Kind::WaitTurn, 1);
 
     let grant = holders.next(Kind::TryAcquire, Fault::HoldRequest);
     first.end();
     grant.wait();
-    let replica = copy(&scene.database, replica);
+    let mut port = scene.database.port;
+    let restored = match loss {
+        Loss::FailOver(replica) => {
+            port = copy(&scene.database, replica).port;
+            None
+        }
+        Loss::Restore(server) => {
+            server.snapshot();
+            Some(server)
+        }
+    };
     grant.let_go();
     assert_eq!(read_message(&ready), "up");
-    proxy.retarget(replica.port);
-    match reach {
-        Reach::Nothing => holders.door(AcceptMode::Refused),
-        Reach::Replica => holders.retarget(replica.port),
+    if reach == Reach::Nothing {
+        holders.door(AcceptMode::Refused);
     }
-    holders.reset();
-    proxy.reset();
+    if let Some(server) = restored {
+        server.restore();
+    }
+    for proxy in [&holders, &proxy] {
+        proxy.retarget(port);
+        proxy.reset();
+    }
     if reach == Reach::Replica {
         eventually("the holder continues or the waiter has run", || {
             holder.stderr_so_far().contains("is renewed again after") || next.is_over()

@@ -12,7 +12,8 @@ use crate::faults::{Scene, on_each, on_each_case};
 use crate::proxy::{AcceptMode, Case, Fault, Kind, error_packet};
 
 /// An SQL expression for the name of the queue lock of the row's action.
-const QUEUE_LOCK: &str = "CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/',action),256),40))";
+const QUEUE_LOCK: &str =
+    "CONCAT('dlock:',LEFT(SHA2(CONCAT(CAST(DATABASE() AS BINARY),x'00',action),256),40))";
 
 /// All kinds of requests.
 const KINDS: [Kind; 8] = [

@@ -7,7 +7,7 @@ use crate::proxy::Proxy;
 use crate::servers::{Database, Flavour, shared};
 
 /// Creates a second account with all rights on `database`. Returns its name.
-fn second_account(database: &Database) -> String {
+pub(super) fn second_account(database: &Database) -> String {
     let user = format!("x_{}", database.user);
     let Database { name, password, .. } = database;
     let pattern = name.replace('_', "\\_");

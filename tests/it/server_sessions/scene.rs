@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -154,6 +155,12 @@ impl Scene {
     /// Like [`start`](Self::start), but dlock connects to `url`.
     pub(super) fn start_through(&self, url: &str, options: &[&str]) -> (Running, Client) {
         let dlock = self.dlock(["exec", "-a", "init"]).env("DLOCK_URL", url);
+        self.start_dlock(dlock, options, COMMAND, &self.client())
+    }
+
+    /// Like [`start`](Self::start), but dlock and its command inherit `socket`.
+    pub(super) fn start_inheriting(&self, socket: RawFd, options: &[&str]) -> (Running, Client) {
+        let dlock = self.dlock(["exec", "-a", "init"]).inherit(socket);
         self.start_dlock(dlock, options, COMMAND, &self.client())
     }
 

@@ -1,4 +1,5 @@
-//! Tests of the static program in a root directory that contains no C library, no name service and no `/proc`.
+//! Tests of the static program in a root directory that contains no C library and no name service. `/proc` is
+//! mounted, because dlock finds the processes of the command there.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -12,6 +13,10 @@ use crate::cli_runner::Dlock;
 use crate::servers::{Database, Flavour, shared};
 use crate::tls::{NAME, TlsServer};
 
+/// A script that mounts `/proc` below the folder `$1`, and runs the other words with this folder as the root directory. The
+/// mount ends with the script's mount namespace.
+const CHROOT: &str = r#"mount -t proc proc "$1/proc" && exec chroot "$@""#;
+
 /// The command that dlock runs. The folder contains no other program.
 const COMMAND: [&str; 3] = ["--", "/dlock", "version"];
 
@@ -22,6 +27,7 @@ impl EmptyRoot {
     fn new() -> Self {
         let root = Self(tempfile::tempdir().expect("a temporary folder can be created"));
         root.copy(&program(), "dlock");
+        fs::create_dir(root.path("proc")).expect("the folder is writable");
         root
     }
 
@@ -35,7 +41,8 @@ impl EmptyRoot {
 
     /// Returns a `dlock exec` that runs [`COMMAND`] with this folder as its root directory.
     fn exec(&self, url: &str, options: &[&str]) -> Dlock {
-        Dlock::of(Path::new("chroot"), [self.0.path()])
+        Dlock::of(Path::new("unshare"), ["--mount", "sh", "-c", CHROOT, "sh"])
+            .arg(self.0.path())
             .args(["/dlock", "exec", "init"])
             .args(options)
             .args(COMMAND)

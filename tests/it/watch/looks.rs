@@ -10,8 +10,8 @@ use crate::servers::{Database, Flavour, shared};
 const LIST: &str = r"30 actions, 29 held, 1 expired, 3 waiting
   ACTION        STATE    HOLDER                    HELD FOR  EXPIRES IN  WAITERS
 > größe-日本語  held     evil\u{1b}[2J\u{1b}[31m…  10d 3h    5d 1h
-  init          held     web-1.eu-central.exampl…  10d 3h    5d 1h       3
-  migrate       expired  web-2.eu-central.exampl…  10d 3h    5d 1h ago
+ !init          held     web-1.eu-central.exampl…  10d 3h    5d 1h       3
+ !migrate       expired  web-2.eu-central.exampl…  10d 3h    5d 1h ago
   tenant-01     held     web-1/4711                10d 3h    5d 1h
   tenant-02     held     web-2/4711                10d 3h    5d 1h
   tenant-03     held     web-3/4711                10d 3h    5d 1h
@@ -126,27 +126,22 @@ fn resized_screen_is_redrawn_immediately() {
     let mut screen = Screen::watch(&database, &[]);
     screen.shows("1/30");
     screen.resize(200, 50);
-    for text in [
-        "> größe",
-        "tenant-27",
-        "LAST RUN",
-        "release 42",
-        "1795172174223117",
-    ] {
+    screen.selects("größe");
+    for text in ["tenant-27", "LAST RUN", "release 42", "1795172174223117"] {
         screen.shows(text);
     }
     screen.types("\x1b[B\x1b[B\x1b[B");
-    screen.shows("> tenant-01");
+    screen.selects("tenant-01");
     screen.resize(40, 5);
-    screen.shows("> tenant-01");
+    screen.selects("tenant-01");
     let grid = screen.grid();
     let lines: Vec<&str> = grid.lines().collect();
     assert_eq!(lines.len(), 5, "{grid}");
     assert!(lines[2].starts_with("  ACTION"), "{grid}");
-    assert!(lines[3].starts_with("> tenant-01"), "{grid}");
+    assert!(lines[3].starts_with(">!tenant-01"), "{grid}");
     screen.resize(1, 1);
     screen.resize(80, 24);
-    screen.shows("> tenant-01");
+    screen.selects("tenant-01");
     screen.shows("4/30");
     screen.types("q");
     screen.ends_with(0);

@@ -27,19 +27,19 @@ fn screen_keeps_its_contents_during_an_outage_and_recovers() {
     for flavour in Flavour::ALL {
         let (database, proxy, url) = behind_proxy(flavour);
         let mut screen = screen(&database, &url);
-        screen.shows("> größe");
+        screen.selects("größe");
         screen.types("j");
         proxy.door(AcceptMode::Refused);
         proxy.reset();
         screen.shows("stale: no response for ");
         screen.shows("; showing the state of ");
         screen.shows("cannot reach 127.0.0.1:");
-        screen.shows("> init");
+        screen.selects("init");
         screen.types("G");
-        screen.shows("> tenant-27");
+        screen.selects("tenant-27");
         proxy.door(AcceptMode::Open);
         screen.hides("stale");
-        screen.shows("> tenant-27");
+        screen.selects("tenant-27");
         screen.types("q");
         screen.ends_with(0);
     }
@@ -49,11 +49,11 @@ fn screen_keeps_its_contents_during_an_outage_and_recovers() {
 fn keys_work_while_the_server_does_not_respond() {
     let (database, proxy, url) = behind_proxy(Flavour::MariaDb);
     let mut screen = screen(&database, &url);
-    screen.shows("> größe");
+    screen.selects("größe");
     proxy.responses(Flow::Hold);
     proxy.wait_asked(Kind::Get, proxy.asked(Kind::Get) + 1);
     screen.types("j");
-    screen.shows("> init");
+    screen.selects("init");
     screen.shows("no response from 127.0.0.1:");
     screen.types("q");
     screen.ends_with(0);
@@ -71,14 +71,14 @@ fn silent_connection_marks_the_data_as_stale_before_the_request_fails() {
     for (flavour, flow) in cases {
         let (database, proxy, url) = behind_proxy(flavour);
         let mut screen = screen(&database, &url);
-        screen.shows("> größe");
+        screen.selects("größe");
         screen.shows("5d 1h");
         proxy.responses(flow);
         screen.shows("stale: no response for ");
         screen.shows(" UTC");
         screen.hides("5d 1h");
         screen.types("j");
-        screen.shows("> init");
+        screen.selects("init");
         // The connection is dropped, and the reason is added to the message.
         screen.shows("no response from 127.0.0.1:");
         proxy.wait_connections(2);
@@ -87,7 +87,7 @@ fn silent_connection_marks_the_data_as_stale_before_the_request_fails() {
         assert!(is_early(2) || is_early(3), "{flavour} {flow:?}: {written}");
         proxy.responses(Flow::Pass);
         screen.hides("stale");
-        screen.shows("> init");
+        screen.selects("init");
         screen.types("q");
         screen.ends_with(0);
     }
@@ -104,7 +104,7 @@ fn all_requests_use_one_connection_that_is_closed_with_quit() {
         // The interval is one hour, so no request is in flight when dlock exits.
         let environment = [&*format!("DLOCK_URL={url}")];
         let mut hourly = Screen::with(&database, &environment, &["--watch=1h"]);
-        hourly.shows("> größe");
+        hourly.selects("größe");
         hourly.types("q");
         hourly.ends_with(0);
         let sessions = proxy.sessions();
@@ -128,7 +128,7 @@ fn all_requests_use_one_connection_that_is_closed_with_quit() {
 fn closed_connection_is_replaced_without_a_message() {
     let (database, proxy, url) = behind_proxy(Flavour::MariaDb);
     let mut screen = screen(&database, &url);
-    screen.shows("> größe");
+    screen.selects("größe");
     proxy.close();
     proxy.wait_connections(2);
     proxy.wait_asked(Kind::Get, proxy.asked(Kind::Get) + 2);
@@ -142,7 +142,7 @@ fn closed_connection_is_replaced_without_a_message() {
 fn response_that_the_driver_cannot_parse_keeps_the_screen() {
     let (database, proxy, url) = behind_proxy(Flavour::MariaDb);
     let mut screen = screen(&database, &url);
-    screen.shows("> größe");
+    screen.selects("größe");
     // The driver panics on an empty packet.
     let case = proxy.every(Kind::Get, Fault::Respond(vec![0, 0, 0, 1]));
     screen.shows("the driver could not read");

@@ -35,7 +35,7 @@ fn release_on_the_screen_ends_the_run_of_the_holder() {
         let holder = Holder::start(&database, &["--ttl", "1m", "--grace", "1s", "--note", "v2"]);
         let before = token(&database);
         let mut screen = Screen::watch(&database, &["--operator", "alice"]);
-        screen.shows("> init");
+        screen.selects("init");
         screen.types("r");
         screen.shows("reason (optional): _");
         screen.shows("v2");
@@ -66,7 +66,7 @@ fn escape_cancels_each_step_of_a_release() {
         let holder = Holder::start(&database, &[]);
         let before = token(&database);
         let mut screen = Screen::watch(&database, &[]);
-        screen.shows("> init");
+        screen.selects("init");
         for (keys, question) in [
             ("ry", "reason (optional): y_"),
             ("r\r", "release init? [y/N]"),
@@ -90,7 +90,7 @@ fn release_does_not_affect_a_later_holder() {
         let database = database(flavour);
         let first = Holder::start(&database, &[]);
         let mut screen = Screen::watch(&database, &[]);
-        screen.shows("> init");
+        screen.selects("init");
         screen.types("r\r");
         screen.shows("release init? [y/N]");
         first.let_go();
@@ -116,7 +116,7 @@ fn keys_work_while_a_release_has_no_response() {
     let holder = Holder::start(&database, &[]);
     let before = token(&database);
     let mut screen = Screen::with(&database, &[&url], &[]);
-    screen.shows("> init");
+    screen.selects("init");
     screen.types("r\r");
     screen.shows("release init? [y/N]");
     proxy.responses(Flow::Lose);
@@ -128,7 +128,7 @@ fn keys_work_while_a_release_has_no_response() {
     proxy.responses(Flow::Pass);
     screen.hides("stale");
     screen.types(ESCAPE);
-    screen.shows("> init");
+    screen.selects("init");
     screen.types("q");
     screen.ends_with(0);
     // dlock could not connect, so it has not sent the request.

@@ -29,13 +29,13 @@ fn database_with_actions(flavour: Flavour) -> Database {
 fn keys_select_filter_open_and_close() {
     let database = database_with_actions(Flavour::MariaDb);
     let mut screen = Screen::watch(&database, &[]);
-    screen.shows("> größe-日本語");
+    screen.selects("größe-日本語");
     screen.types(DOWN);
-    screen.shows("> init");
+    screen.selects("init");
     screen.types(PAGE_DOWN);
     screen.shows("20/30");
     screen.types(END);
-    screen.shows("> tenant-27");
+    screen.selects("tenant-27");
     screen.hides("größe");
     screen.types("/init");
     screen.shows("/init_");
@@ -47,7 +47,7 @@ fn keys_select_filter_open_and_close() {
     screen.shows("3 waiting");
     screen.shows("no recorded runs");
     screen.types(ESCAPE);
-    screen.shows("> init");
+    screen.selects("init");
     screen.types(ESCAPE);
     screen.shows("2/30");
     screen.types("?");

@@ -104,6 +104,9 @@ impl Server {
         if self.recorded(token).is_none() {
             self.history.push((token, outcome));
             self.history.sort_unstable_by_key(|(token, _)| *token);
+            if outcome == HistoryOutcome::Exited(0) {
+                self.leave_statements(token);
+            }
         }
     }
 

@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use dlock::lease::Token;
 use dlock::store::session::{
     CommandConnections, ListedSession, ProcessList, ServerInstance, ServerSession, SessionNote,
-    SessionPolicy,
+    SessionPolicy, SocketCheck,
 };
 use dlock::store::{EndSessionsRequest, RenewRequest};
+use dlock::sys::tcp::{TcpConnection, TcpSocket};
 
 use super::{Raw, Server, Session, Stage};
 
@@ -29,7 +30,7 @@ pub(crate) struct Statement {
     /// True if the row has contained the session in its note. A command must not start while such a statement of an
     /// earlier run is executed.
     pub(crate) was_noted: bool,
-    /// True if the command succeeded, so that the statement may continue.
+    /// True if the success of the command is recorded, so that the statement may continue.
     pub(crate) is_left: bool,
 }
 
@@ -70,7 +71,7 @@ impl SessionIds {
     /// Returns the connections of a command with these sessions.
     pub(crate) fn connections(self) -> CommandConnections {
         CommandConnections {
-            tcp: self.ids().map(|id| (port(id), SERVER_PORT)).collect(),
+            tcp: self.ids().map(socket).collect(),
             pids: BTreeSet::new(),
         }
     }
@@ -173,9 +174,9 @@ impl Server {
     }
 
     /// Records that the command with `token` has succeeded, so that its statements may continue.
-    pub(crate) fn leave_statements(&mut self, token: Option<u8>) {
+    pub(super) fn leave_statements(&mut self, token: u8) {
         for statement in &mut self.statements {
-            statement.is_left |= Some(statement.token) == token;
+            statement.is_left |= statement.token == token;
         }
     }
 
@@ -215,7 +216,7 @@ impl Server {
             return;
         };
         let found = match stage {
-            Stage::Note(listed) => look.find(&listed.process_list()).note,
+            Stage::Note(listed) => look.find(&listed.process_list(), &mut OwnSockets).note,
             _ => None,
         };
         self.row.note = found.as_ref().map(Note::new);
@@ -231,7 +232,7 @@ impl Server {
     /// Looks for sessions and kills them, if the request says so. The kills take effect at the end of the tick.
     pub(super) fn end_sessions(&mut self, session: Session, request: &EndSessionsRequest) -> Raw {
         let listed = self.listed(session);
-        let found = request.look.find(&listed.process_list());
+        let found = request.look.find(&listed.process_list(), &mut OwnSockets);
         let ids = found.listed.iter().map(|one| one.session.id);
         let killed: SessionIds = ids
             .filter(|id| request.kill && !request.skip.contains(id))
@@ -249,6 +250,37 @@ impl Server {
             restarts: self.restarts,
             sessions: self.statements.iter().map(|one| one.id).collect(),
         }
+    }
+}
+
+/// The sockets of the commands. Each client has its own machine, and each port belongs to one session for ever, so no other
+/// program can have it.
+#[derive(Debug)]
+pub(crate) struct OwnSockets;
+
+impl SocketCheck for OwnSockets {
+    fn is_open(&mut self, _: &TcpSocket) -> bool {
+        true
+    }
+
+    fn belongs_to_command(&mut self, _: &TcpSocket, _: bool) -> bool {
+        true
+    }
+}
+
+fn socket(id: u8) -> TcpSocket {
+    let address = |text: String| text.parse().expect("an address");
+    TcpSocket {
+        connection: TcpConnection {
+            local: address(format!(
+                "{}:{}",
+                host(usize::from(id / STATEMENTS)),
+                port(id)
+            )),
+            remote: address(format!("192.0.2.99:{SERVER_PORT}")),
+        },
+        inode: id.into(),
+        file: (id.into(), 3),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tests of a contender whose database has lost the latest writes, as after a fail-over to an older replica.
 
-use super::super::NextRequest;
+use super::super::{Acquire, NextRequest};
 use super::{
     LEFT, OWN_ID, START, acquisition, failure, first_attempt, queue_state, record, secs,
     send_first_attempt, timed_response, until_attempt,
@@ -78,6 +78,45 @@ fn newer_record_of_the_same_database_delays_nothing() {
         let (at, _) = until_attempt(&mut acquire, START, &server);
         assert!(at.since(START) < secs(6), "{:?}", at.since(START));
     }
+}
+
+/// Passes the response to a read on another connection, which returned `later` of `database` at `now`.
+fn read_elsewhere(acquire: &mut Acquire, now: BootInstant, later: LockRecord, database: u64) {
+    let queue = queue_of(database, QueueLockOwner::Known);
+    let response = Response::NotAcquired(later, queue);
+    acquire.handle_read(&timed_response(now, Ok(response)));
+}
+
+#[test]
+fn older_record_than_a_reminder_has_read_delays_the_attempt() {
+    for (database, is_delayed) in [(1, true), (2, false)] {
+        let version = Version {
+            token: Token(17),
+            renewals: 4,
+        };
+        let server = fails_over(LockRecord { version, ..free(0) }, 1);
+        let mut acquire = acquisition(None);
+        first_attempt(&mut acquire, &server);
+        read_elsewhere(&mut acquire, START + secs(3), free(18), database);
+        let (at, _) = until_attempt(&mut acquire, START + secs(3), &server);
+        let waited = at.since(START);
+        assert_eq!(waited >= secs(33), is_delayed, "{database}: {waited:?}");
+    }
+}
+
+#[test]
+fn record_that_was_requested_before_a_reminder_read_a_newer_one_delays_nothing() {
+    let server = fails_over(free(18), 1);
+    let mut acquire = acquisition(None);
+    first_attempt(&mut acquire, &server);
+    let NextRequest::Send(_) = acquire.next(START + secs(1)) else {
+        panic!("the queue head reads nothing")
+    };
+    read_elsewhere(&mut acquire, START + secs(2), record(9, LEFT), 1);
+    let late = Response::NotAcquired(record(8, LEFT), queue_of(1, QueueLockOwner::Own));
+    acquire.handle_response(START + secs(3), &timed_response(START + secs(1), Ok(late)));
+    let (at, _) = until_attempt(&mut acquire, START + secs(4), &server);
+    assert!(at.since(START) < secs(7), "{:?}", at.since(START));
 }
 
 #[test]

@@ -145,18 +145,23 @@ fn without_a_queue_lock_later_pollers_try_after_head_priority() {
         let server = free(ahead);
         let mut acquire = acquisition(None);
         send_first_attempt(&mut acquire);
+        // A single refusal does not prove that named locks do not work.
+        let mut refused = START;
+        for _ in 0..3 {
+            assert_eq!(acquire.queue_lock(), QueueLock::Available);
+            acquire.handle_response(
+                refused,
+                &timed_response(refused, failure(FailureKind::NoQueueLock)),
+            );
+            (refused, _) = until_attempt(&mut acquire, refused, &server);
+        }
+        assert_eq!(acquire.queue_lock(), QueueLock::Unavailable);
+        let (record, queue_state) = server(refused);
         acquire.handle_response(
-            START,
-            &timed_response(START, failure(FailureKind::NoQueueLock)),
+            refused,
+            &timed_response(refused, Ok(Response::NotAcquired(record, queue_state))),
         );
-        let (at, request) = until_attempt(&mut acquire, START, &server);
-        assert_eq!((at, request.queue_lock), (START, QueueLock::Unavailable));
-        let (record, queue_state) = server(START);
-        acquire.handle_response(
-            START,
-            &timed_response(START, Ok(Response::NotAcquired(record, queue_state))),
-        );
-        let (at, _) = until_attempt(&mut acquire, START, &server);
+        let (at, _) = until_attempt(&mut acquire, refused, &server);
         let waited = at.since(START).as_secs_f64();
         assert!(waited >= least && waited < most, "{ahead} ahead: {waited}");
     }

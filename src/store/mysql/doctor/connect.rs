@@ -211,7 +211,7 @@ mod tests {
         };
         assert_eq!(checks(None), [Check::Tls]);
         assert_eq!(checks(Some(Check::Address)), [Check::Address]);
-        assert_eq!(checks(Some(Check::Tls)), Check::ALL[1..4]);
-        assert_eq!(checks(Some(Check::Database)), Check::ALL[1..6]);
+        assert_eq!(checks(Some(Check::Tls)), Check::ALL[2..5]);
+        assert_eq!(checks(Some(Check::Database)), Check::ALL[2..7]);
     }
 }

@@ -141,8 +141,23 @@ pub(super) fn connections(facts: &ServerFacts) -> Finding {
     match free {
         0..=1 => Finding::fail(Check::Connections, fact, why, fix),
         2..FEW_CONNECTIONS => Finding::warn(Check::Connections, fact, why, fix),
-        _ => Finding::ok(Check::Connections, fact),
+        _ => small_pool(facts, most).unwrap_or_else(|| Finding::ok(Check::Connections, fact)),
     }
+}
+
+/// Returns the finding for a server that may have more connections than threads. None if each connection can have a thread.
+fn small_pool(facts: &ServerFacts, connections: u64) -> Option<Finding> {
+    let is_pool = facts.global.get("thread_handling") == Some("pool-of-threads");
+    let threads = facts.global.number("thread_pool_max_threads")?;
+    (is_pool && threads < connections).then(|| {
+        Finding::warn(
+            Check::Connections,
+            format!("a pool of at most {threads} threads for {connections} connections"),
+            "each waiter keeps a thread of the server for up to a second at a time; many waiters delay all other clients, \
+             and holders may lose their leases",
+            "set thread_pool_max_threads to at least max_connections, or thread_handling=one-thread-per-connection",
+        )
+    })
 }
 
 /// Formats a duration below one second in milliseconds, and a longer duration in whole seconds.
@@ -212,6 +227,18 @@ mod tests {
         assert!(connections(&facts("150", 1, 0)).is_failure());
         assert!(is_warning(&connections(&facts("1", 1, 5)).status));
         assert!(connections(&facts("1", 5, 5)).is_failure());
+        let pool = |handling, threads| {
+            connections(&ServerFacts::with(&[
+                ("Threads_connected", "1"),
+                ("max_connections", "151"),
+                ("thread_handling", handling),
+                ("thread_pool_max_threads", threads),
+            ]))
+        };
+        assert!(is_warning(&pool("pool-of-threads", "150").status));
+        assert_eq!(pool("pool-of-threads", "65536").status, CheckStatus::Ok);
+        let one_each = pool("one-thread-per-connection", "20");
+        assert_eq!(one_each.status, CheckStatus::Ok);
         assert_eq!(
             connections(&ServerFacts::default()).status,
             CheckStatus::Skipped

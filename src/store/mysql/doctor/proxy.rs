@@ -7,8 +7,9 @@ use crate::store::check::{Check, Finding};
 
 /// Settings that a session must have, as `statements::session` sets them. For each setting, all names that servers use
 /// for it, and the value.
-const WANTED: [(&[&str], &str); 6] = [
+const WANTED: [(&[&str], &str); 7] = [
     (&["autocommit"], "ON"),
+    (&["completion_type"], "NO_CHAIN"),
     (&["transaction_isolation", "tx_isolation"], "READ-COMMITTED"),
     (&["sql_mode"], "STRICT_ALL_TABLES"),
     (&["innodb_lock_wait_timeout"], "1"),

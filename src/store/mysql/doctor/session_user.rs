@@ -12,6 +12,7 @@ use super::session::{QueryError, Session};
 use super::variables::ServerFacts;
 use crate::store::check::{Check, Finding};
 use crate::store::mysql::statements::SESSIONS;
+use crate::store::session::shown_name;
 
 /// Privilege that shows the sessions of other accounts.
 const TO_SEE: &str = "PROCESS";
@@ -24,6 +25,9 @@ const SYSTEM_USER: &str = "SYSTEM_USER";
 pub(super) struct SessionAccess {
     /// The server maintains the list from which dlock reads sessions.
     lists_sessions: bool,
+    /// The name of this machine that the server shows in place of its IP address. None if it shows the address, or
+    /// `localhost`.
+    shown_name: Option<String>,
     /// Privileges of dlock's account on `*.*`, as SHOW GRANTS writes them.
     privileges: HashSet<String>,
     /// Names of the accounts that have `SYSTEM_USER` without a role. Empty if dlock's account cannot read them.
@@ -34,17 +38,16 @@ impl SessionAccess {
     /// Queries the server for the list of sessions and for the privileges.
     pub(super) fn query(session: &mut Session, facts: &ServerFacts) -> Result<Self, QueryError> {
         let sets = session.query(&format!(
-            "SELECT EXISTS(SELECT 1 FROM {SESSIONS} AS p WHERE id=CONNECTION_ID());SHOW GRANTS;"
+            "SELECT host FROM {SESSIONS} AS p WHERE id=CONNECTION_ID();SHOW GRANTS;"
         ))?;
         let mut texts = sets
             .into_iter()
             .map(|rows| rows.into_iter().flatten().flatten());
-        let lists_sessions = texts
-            .next()
-            .is_some_and(|mut set| set.any(|one| one == "1"));
+        let client = texts.next().and_then(|mut set| set.next());
         let privileges = texts.flatten().flat_map(|grant| global_privileges(&grant));
         Ok(Self {
-            lists_sessions,
+            lists_sessions: client.is_some(),
+            shown_name: client.and_then(|client| shown_name(&client)),
             privileges: privileges.collect(),
             system_users: match has_system_users(facts) {
                 true => system_users(session)?,
@@ -62,6 +65,15 @@ impl SessionAccess {
                 "the server does not list sessions (performance_schema is off)",
                 unseen(user),
                 "set performance_schema=ON in the server's option file, then restart the server",
+            );
+        }
+        if let Some(name) = &self.shown_name {
+            return Finding::warn(
+                Check::SessionUser,
+                format!("the server shows the name {name} in place of the address of this machine"),
+                unseen(user),
+                "set skip_name_resolve=ON in the server's option file, then restart the server; accounts then need IP \
+                 addresses in place of host names",
             );
         }
         let name = account.rsplit_once('@').map_or("", |(name, _)| name);
@@ -173,13 +185,14 @@ fn system_users(session: &mut Session) -> Result<Vec<String>, QueryError> {
 #[cfg(test)]
 mod tests {
     use super::super::variables::ServerFacts;
-    use super::{SessionAccess, global_privileges};
+    use super::{SessionAccess, global_privileges, shown_name};
     use crate::store::check::CheckStatus;
 
     /// Returns the fix for an account with `privileges` on a server of this version. None if the finding is ok.
     fn fix(version: &str, privileges: &[&str]) -> Option<String> {
         let access = SessionAccess {
             lists_sessions: true,
+            shown_name: None,
             privileges: privileges.iter().map(ToString::to_string).collect(),
             system_users: Vec::new(),
         };
@@ -211,6 +224,30 @@ mod tests {
             let with_super = fix(version, &["PROCESS", "SUPER"]);
             assert_eq!(with_super.is_none(), is_super_enough, "{version}");
         }
+    }
+
+    #[test]
+    fn a_server_that_shows_names_is_reported() {
+        let access = |client| SessionAccess {
+            lists_sessions: true,
+            shown_name: shown_name(client),
+            privileges: ["ALL PRIVILEGES".to_owned()].into(),
+            system_users: Vec::new(),
+        };
+        let facts = ServerFacts::default();
+        let status = |client| access(client).judge("app", &facts).status;
+        for client in [
+            "10.0.0.3:50001",
+            "fe80::1:50001",
+            "localhost:50001",
+            "localhost",
+        ] {
+            assert!(matches!(status(client), CheckStatus::Ok), "{client}");
+        }
+        assert!(matches!(
+            status("web-1.example.org:50001"),
+            CheckStatus::Warn(_)
+        ));
     }
 
     #[test]

@@ -15,7 +15,7 @@ const VARIABLES: &str = "'version','version_comment','aurora_version','read_only
     'innodb_flush_log_at_trx_commit','sync_binlog','rpl_semi_sync_master_enabled',\
     'rpl_semi_sync_source_enabled','wsrep_on','wsrep_provider','wsrep_cluster_address',\
     'wsrep_node_address','wsrep_desync','group_replication_group_name',\
-    'group_replication_single_primary_mode','max_connections'";
+    'group_replication_single_primary_mode','max_connections','thread_handling','thread_pool_max_threads'";
 
 /// Global counters that the checks need.
 const COUNTERS: &str = "'Threads_connected','Slaves_connected','Rpl_semi_sync_master_clients',\

@@ -10,9 +10,9 @@ pub(super) const DATABASE: &str = "@dlock_database";
 
 /// Sets [`DATABASE`] unless this session has already set it, because the look-up takes longer than other statements. It
 /// is a hash of the state UUID of the Galera cluster, of the name of the MySQL group, or of [`HERE`]. All Galera clusters
-/// have the same name by default. A number of 48 bits is exact in every comparison. A group requires GTIDs. If commits
-/// are not durable, a server that crashes may lose them, so its start time belongs to its identity. The crash of a whole
-/// cluster does not change its identity.
+/// have the same name by default. A number of 48 bits is exact in every comparison. A group requires GTIDs. The start
+/// time of a single server belongs to its identity: a server that starts again may have an older state of its files, from
+/// a snapshot or because its commits are not durable. The restore of a whole cluster does not change its identity.
 pub(super) fn read_database() -> String {
     format!(
         "SET {DATABASE}=COALESCE({DATABASE},CAST(CONV(LEFT(SHA2(COALESCE(\
@@ -21,7 +21,7 @@ pub(super) fn read_database() -> String {
          FROM information_schema.global_status WHERE variable_name='WSREP_CLUSTER_STATE_UUID'),NULL),*/\
          /*!80000 IF(@@gtid_mode='ON',(SELECT MAX(variable_value) FROM performance_schema.global_variables \
          WHERE variable_name='group_replication_group_name' AND variable_value<>''),NULL),*/\
-         CONCAT({HERE},IF(@@innodb_flush_log_at_trx_commit=1,'',CONCAT('/',{STARTED})))),256),12),16,10) AS UNSIGNED));"
+         CONCAT({HERE},'/',{STARTED})),256),12),16,10) AS UNSIGNED));"
     )
 }
 

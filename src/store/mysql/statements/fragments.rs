@@ -9,8 +9,8 @@ pub(super) const HERE: &str = "CONCAT(@@hostname,':',@@port,'/',@@server_id)";
 /// any session runs a statement that is not utf8mb3 text, for example with an emoji. The version comment makes MySQL
 /// 8.0.22 and later read `performance_schema.processlist` instead. That list is empty if the server does not maintain
 /// it, which [`SESSIONS_LISTED`] detects. MariaDB skips the comment.
-pub(in crate::store::mysql) const SESSIONS: &str = "(SELECT id,user,command FROM information_schema.processlist\
-     /*!80022 WHERE FALSE UNION ALL SELECT id,user,command FROM performance_schema.processlist*/)";
+pub(in crate::store::mysql) const SESSIONS: &str = "(SELECT id,user,host,command FROM information_schema.processlist\
+     /*!80022 WHERE FALSE UNION ALL SELECT id,user,host,command FROM performance_schema.processlist*/)";
 
 /// Condition that [`SESSIONS`] contains all sessions of this account, so that a session of this account that is missing
 /// there has ended.
@@ -90,17 +90,28 @@ pub(super) fn ago(column: &str) -> String {
 /// action. No other function maps an action to its queue lock.
 ///
 /// Named locks are global to a server, so the name depends on the database. MySQL accepts at most 64 characters, so the
-/// name contains a hash. The hash is SHA-2, because MySQL 9.6 removed the built-in functions SHA1 and MD5.
+/// name contains a hash. The hash is SHA-2, because MySQL 9.6 removed the built-in functions SHA1 and MD5. The byte 0, which
+/// no name contains, separates the names. They are hashed as bytes, because `DATABASE()` has a character set that lacks
+/// some characters of actions.
 pub(super) fn queue_lock_name(action: &str) -> String {
-    format!("CONCAT('dlock:',LEFT(SHA2(CONCAT(DATABASE(),'/',{action}),256),40))")
+    format!("CONCAT('dlock:',LEFT(SHA2(CONCAT(CAST(DATABASE() AS BINARY),x'00',{action}),256),40))")
 }
 
 /// Returns an expression that waits up to `seconds` seconds to take the queue lock `name`. If the session already owns
 /// the lock, the expression does not take it again, because the lock would then have to be released twice. The result
 /// is not proof, because a proxy or a function with the same name may return 1 without locking.
 pub(super) fn take_queue_lock(name: &str, seconds: u64) -> String {
+    let seconds = match seconds {
+        0 => "0".to_owned(),
+        _ => format!("IF({HAS_SMALL_POOL},1,{seconds})"),
+    };
     format!("IF(IS_USED_LOCK({name})=CONNECTION_ID(),1,GET_LOCK({name},{seconds}))")
 }
+
+/// Condition that waits for named locks can keep all threads of the server, so that it responds to nobody. A wait keeps a
+/// thread of the pool. A pool of MariaDB starts further threads for waits, up to a maximum.
+pub(super) const HAS_SMALL_POOL: &str = "(/*M!100100 @@thread_handling='pool-of-threads' AND \
+     @@thread_pool_max_threads<@@max_connections OR*/ FALSE)";
 
 /// Returns an expression that proves ownership. It is 1 if this session owns the queue lock `name`, otherwise 0 or
 /// NULL.

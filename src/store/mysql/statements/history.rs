@@ -127,14 +127,16 @@ pub(super) fn insert_run_from_row(
     )
 }
 
-/// Returns an expression for the outcome of the run of `token` in the history. The expression is NULL if the history
-/// has no entry for the run, or if runs are not recorded.
+/// Returns an expression for the recorded outcome of the run of `token`. The expression is NULL if no outcome of the run
+/// is recorded. If runs are not recorded in the history, the row still contains the most recent success.
 pub(super) fn recorded_outcome(contender: &Contender, token: Token) -> String {
+    let action = hex(contender.action.as_str());
     match contender.history {
-        0 => "NULL".to_owned(),
+        0 => format!(
+            "(SELECT 'exited' FROM dlock_lock WHERE action={action} AND succeeded_token={token})"
+        ),
         _ => format!(
-            "(SELECT outcome FROM dlock_history WHERE action={} AND token={token} AND kind=0)",
-            hex(contender.action.as_str()),
+            "(SELECT outcome FROM dlock_history WHERE action={action} AND token={token} AND kind=0)"
         ),
     }
 }
@@ -270,8 +272,14 @@ fn earliest_end(since: HistorySince) -> String {
 }
 
 /// Returns an expression that is 1 if the success of the grant `token` is recorded, otherwise 0. The expression is NULL
-/// if no success has to be recorded.
-pub(super) fn is_recorded(contender: &Contender, token: Token, outcome: HistoryOutcome) -> String {
+/// if no success has to be recorded. `passed_on` is the condition that the lease was handed off on this server and granted
+/// again.
+pub(super) fn is_recorded(
+    contender: &Contender,
+    token: Token,
+    outcome: HistoryOutcome,
+    passed_on: &str,
+) -> String {
     let action = hex(contender.action.as_str());
     match &contender.once {
         Some(Once::Ever(key)) if outcome.is_success() => format!(
@@ -279,10 +287,20 @@ pub(super) fn is_recorded(contender: &Contender, token: Token, outcome: HistoryO
              AND token={token})",
             hex(key.as_str())
         ),
-        // A success of a later run also counts, because it is more recent.
-        Some(Once::Per(_)) if outcome.is_success() => format!(
-            "EXISTS(SELECT 1 FROM dlock_lock WHERE action={action} AND succeeded_token>={token})"
-        ),
+        // If a later run has succeeded, its success has replaced the own one, which then needs another proof.
+        Some(Once::Per(_)) if outcome.is_success() => {
+            let success = |comparison| {
+                format!(
+                    "EXISTS(SELECT 1 FROM dlock_lock WHERE action={action} AND succeeded_token{comparison}{token})"
+                )
+            };
+            format!(
+                "({} OR {} AND ({CHANGED}>0 OR {passed_on} OR COALESCE({}='exited',FALSE)))",
+                success("="),
+                success(">"),
+                recorded_outcome(contender, token)
+            )
+        }
         _ => "NULL".to_owned(),
     }
 }

@@ -14,6 +14,9 @@ use crate::store::operator::{OperatorAction, OperatorRequest};
 /// another contender takes over the expired lease. Until then, no other contender is granted the action, so no other
 /// command starts. A lease that is held only for `--min-hold` is freed immediately.
 ///
+/// The end of a pause changes nothing while a lease that is not revoked exists: after the server's clock was set back, the
+/// end of an old pause may be in the future again, although a holder runs its command.
+///
 /// A release or a pause also advances the fence, unless a transaction of the command has locked the fence.
 ///
 /// If `wakes` is true, the packet also returns the id of the session to kill, so that the holder reads its row
@@ -30,6 +33,12 @@ pub(in crate::store::mysql) fn apply_operator_request(
     } = request;
     let action_hex = hex(action.as_str());
     let shown = format!("action={action_hex} AND token={token}");
+    let present = match kind {
+        OperatorAction::Resume => {
+            format!("{shown} AND (owner_id IS NULL OR revoked_at IS NOT NULL)")
+        }
+        OperatorAction::Release | OperatorAction::Pause(_) => shown.clone(),
+    };
     let facts = facts(by);
     let [label, host, pid, _, reason, ..] = &facts;
     let (outcome, paused) = match kind {
@@ -72,12 +81,12 @@ pub(in crate::store::mysql) fn apply_operator_request(
             "action,token,{},{OPERATOR_ACTION},UTC_TIMESTAMP(6)",
             facts.join(",")
         ),
-        &format!("dlock_lock WHERE {shown} FOR UPDATE"),
+        &format!("dlock_lock WHERE {present} FOR UPDATE"),
     );
     format!(
         "BEGIN;{lock}{entry}{record}\
          UPDATE dlock_lock SET operator={label},reason={reason}{paused}{revoked},\
-         token=GREATEST(token+1,{SERVER_TIME}) WHERE {shown};{advance}COMMIT;\
+         token=GREATEST(token+1,{SERVER_TIME}) WHERE {present};{advance}COMMIT;\
          SELECT {REQUEST},COUNT(*) AS answer,{session} AS session FROM dlock_history \
          WHERE {shown} AND kind={OPERATOR_ACTION} AND outcome='{word}' AND host={host} AND pid={pid}",
         word = outcome.as_str(),

@@ -2,8 +2,8 @@
 
 use super::database_id::read_database;
 use super::fragments::{
-    HERE, REQUEST, SESSIONS, SESSIONS_LISTED, ago, assignments, hex, queue_lock_name,
-    take_queue_lock,
+    HAS_SMALL_POOL, HERE, REQUEST, SESSIONS, SESSIONS_LISTED, ago, assignments, hex,
+    queue_lock_name, take_queue_lock,
 };
 use super::selection::Selection;
 use super::sessions::STARTED;
@@ -73,7 +73,7 @@ pub(in crate::store::mysql) fn wait_turn(
     let action = hex(contender.action.as_str());
     let name = "@dlock_queue_lock";
     format!(
-        "{}SET {name}={};{}SELECT {REQUEST},{} AS answer;{}{}",
+        "{}SET {name}={};{}SELECT {REQUEST},{} AS answer,{HAS_SMALL_POOL} AS small_pool;{}{}",
         read_database(),
         queue_lock_name(&action),
         enqueue(contender, entry),

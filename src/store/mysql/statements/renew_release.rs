@@ -91,7 +91,11 @@ pub(in crate::store::mysql) fn renew(
     let (facts, condition) = match request.reassertion {
         None => (
             "renewals=renewals+1".to_owned(),
-            is_holder(action, grant.owner_id, grant.token),
+            // A lease whose command has ended must not be extended by a late renewal.
+            format!(
+                "{} AND min_hold=0",
+                is_holder(action, grant.owner_id, grant.token)
+            ),
         ),
         Some(lost) => (
             lost_facts(contender, request, lost.renewals, fenced),
@@ -189,7 +193,8 @@ pub(in crate::store::mysql) fn release(
     };
     let run = token.zip(request.run);
     let granted_again = match run {
-        Some((token, _)) if request.handed_off || contender.history > 0 => format!(
+        // Without a history, a failed run has no proof of its release, so a later grant does not prove a loss.
+        Some((token, _)) if request.handed_off || contender.history > 0 || is_success => format!(
             "EXISTS(SELECT 1 FROM dlock_lock WHERE action={} AND token>{token})",
             hex(action.as_str())
         ),
@@ -237,7 +242,7 @@ pub(in crate::store::mysql) fn release(
             let prune = prune_history(contender, token);
             (
                 format!("BEGIN;{free}{success}{record}{leave}COMMIT;{clear}{late}{prune}"),
-                is_recorded(contender, token, run.outcome),
+                is_recorded(contender, token, run.outcome, &passed_on),
                 recorded_outcome(contender, token),
             )
         }

@@ -2,11 +2,12 @@
 
 use super::super::schema::VERSION_COLUMNS;
 use super::database_id::{DATABASE, read_database};
-use super::fragments::{CHANGED, HERE, REQUEST, SERVER_TIME, ago, hex, queue_lock_name};
+use super::fragments::{CHANGED, HERE, REQUEST, SERVER_TIME, SESSIONS, ago, hex, queue_lock_name};
 use super::history::success;
 use super::queue::{queue_columns, waiters};
 use super::selection::Selection;
 use super::session::NO_EFFECT;
+use crate::lease::action::Action;
 use crate::store::{Contender, QueueEntry, QueueLock};
 
 /// Variable of a session: the beginning of the statement that sets `wsrep_sync_wait`, or of a comment.
@@ -47,6 +48,16 @@ pub(in crate::store::mysql) fn select_record(
         &format!("dlock_lock AS l ON l.action={action}{join}"),
     );
     format!("{prepare}{select}")
+}
+
+/// Returns 1 if the holder of `action` has no queue lock, but a session that is alive on this server.
+pub(in crate::store::mysql) fn has_session_without_queue_lock(action: &Action) -> String {
+    format!(
+        "SELECT {REQUEST},EXISTS(SELECT 1 FROM dlock_lock AS l JOIN {SESSIONS} AS p ON p.id=l.session_id \
+         WHERE l.action={} AND l.owner_id IS NOT NULL AND l.has_queue_lock=0 AND l.server={HERE} \
+         AND p.command<>'Killed') AS answer",
+        hex(action.as_str())
+    )
 }
 
 /// Reads the rows of the actions in `selection`, each with the most recent completed run. If named locks are available,

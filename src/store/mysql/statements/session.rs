@@ -97,6 +97,9 @@ fn sql_mode(check: MemberCheck, writes: WriteCheck) -> String {
 /// The name of the variable of the isolation level on MySQL.
 const ISOLATION: &str = "transaction_isolation";
 
+/// The name of the variable that makes transactions read-only, on MySQL.
+const READ_ONLY_TRANSACTIONS: &str = "transaction_read_only";
+
 /// A statement that has no effect.
 pub(super) const NO_EFFECT: &str = "DO 0";
 
@@ -104,7 +107,7 @@ pub(super) const NO_EFFECT: &str = "DO 0";
 /// not MySQL: turns them into plain comments, except for those without which a statement is incomplete. TiDB's
 /// documentation describes this behaviour.
 pub(in crate::store::mysql) fn without_version_comments(packet: &str) -> String {
-    let incomplete = [ISOLATION, NO_EFFECT];
+    let incomplete = [ISOLATION, READ_ONLY_TRANSACTIONS, NO_EFFECT];
     let packet = incomplete.iter().fold(packet.to_owned(), |packet, text| {
         packet.replace(&format!("/*!80000 {text}*/"), text)
     });
@@ -139,7 +142,13 @@ pub(in crate::store::mysql) const GROUP_MEMBERS: &str = "SELECT member_id=@@serv
 
 /// Returns the statements that set up a new session. They are sent at the beginning of the first packet of the session.
 ///
-/// - `autocommit`: the server or its `init_connect` may turn it off, and an attempt would then not be committed.
+/// The settings of the server and its `init_connect` must not change what a statement of dlock does:
+///
+/// - `autocommit`: an attempt would not be committed. The change from 0 to 1 ends a transaction that `init_connect` has
+///   started. A ROLLBACK would fail on a Galera node without a majority. `completion_type`: CHAIN would start a transaction after each COMMIT
+///   or ROLLBACK, so that the renewals that follow would not be committed, and RELEASE would end the session.
+/// - `sql_safe_updates`, `sql_select_limit`, `sql_big_selects`, `tx_read_only`, `sql_auto_is_null`, `unique_checks` and the
+///   character sets: statements would be refused, find other rows, or return nothing.
 /// - READ COMMITTED: avoids gap locks, and the subquery on `dlock_schema` takes no lock. The variable has one name on all
 ///   MariaDB servers, and another name on MySQL.
 /// - The lock wait timeouts limit how long a statement waits on the server after the client has stopped waiting for its
@@ -157,8 +166,11 @@ pub(in crate::store::mysql) fn session(
 ) -> String {
     let idle = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
     format!(
-        "SET SESSION /*!80000 {ISOLATION}*//*M! tx_isolation*/='READ-COMMITTED',autocommit=1,{},\
-         innodb_lock_wait_timeout=1,lock_wait_timeout=1,\
+        "SET SESSION /*!80000 {ISOLATION}*//*M! tx_isolation*/='READ-COMMITTED',autocommit=0,autocommit=1,{},\
+         completion_type='NO_CHAIN',/*!80000 {READ_ONLY_TRANSACTIONS}*//*M! tx_read_only*/=OFF,\
+         sql_safe_updates=OFF,sql_big_selects=ON,sql_select_limit=18446744073709551615,sql_auto_is_null=OFF,\
+         unique_checks=ON,character_set_client=utf8mb4,character_set_results=utf8mb4,\
+         collation_connection=utf8mb4_general_ci,innodb_lock_wait_timeout=1,lock_wait_timeout=1,\
          /*M!110602 innodb_snapshot_isolation=OFF,*/wait_timeout={idle};",
         sql_mode(check, writes)
     )

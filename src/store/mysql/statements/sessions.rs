@@ -30,7 +30,7 @@ const CLIENT_PID: &str = "/*!80000 (SELECT a.attr_value FROM performance_schema.
 pub(in crate::store::mysql) fn process_list(look: &SessionLook) -> String {
     let list = |items: Vec<String>| items.join(",");
     let ports = look.connections.tcp.iter();
-    let ports = list(ports.map(|(port, _)| format!("'{port}'")).collect());
+    let ports = list(ports.map(|socket| format!("'{}'", socket.port())).collect());
     let noted = look.note.iter().flat_map(|note| &note.sessions);
     let noted = list(noted.map(|session| session.id.to_string()).collect());
     let pids = look.connections.pids.iter();

@@ -1,0 +1,139 @@
+//! A run whose lease was lost never counts as a success, even if the release fails at first, whatever the run records: a
+//! later grant and a later success are no proof of the own release.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::thread;
+
+use mysql::prelude::Queryable;
+
+use crate::cli_runner::{Dlock, Running};
+use crate::command::{Stage, read_message, write_message};
+use crate::proxy::{Fault, Kind, Proxy};
+use crate::servers::{Database, Flavour, shared};
+
+/// The options that change what a release records.
+const RECORDS: [&[&str]; 4] = [
+    &[],
+    &["--history=0"],
+    &["--once-per=1h"],
+    &["--once-per=1h", "--history=0"],
+];
+
+/// A holder behind a proxy. Its command succeeds when the test says so.
+struct Scene {
+    database: Database,
+    proxy: Proxy,
+    holder: Running,
+    go: PathBuf,
+    more: &'static str,
+    _stage: Stage,
+}
+
+impl Scene {
+    /// Starts the holder. `more` are further changes of [`lose_grant`](Self::lose_grant).
+    fn new(flavour: Flavour, options: &[&str], more: &'static str) -> Self {
+        let database = shared(flavour).database("unproven");
+        let proxy = Proxy::to(database.port);
+        let stage = Stage::new();
+        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+        let holder = Dlock::new(["exec", "-v", "-a", "init", "--ttl", "1m"])
+            .env("DLOCK_URL", database.url_through(proxy.port()))
+            .args(options)
+            .args(["--", "sh", "-c", r#"echo > "$1"; read word < "$2""#, "sh"])
+            .args([&ready, &go])
+            .start();
+        read_message(&ready);
+        Self {
+            database,
+            proxy,
+            holder,
+            go,
+            more,
+            _stage: stage,
+        }
+    }
+
+    /// Makes the record that of a later holder, as after the restore of a backup that lacks the grant.
+    fn lose_grant(&self) {
+        let more = self.more;
+        let lose = format!(
+            "UPDATE dlock_lock SET token=token+1000,owner_id=REPEAT('x',16),holder='other'{more}"
+        );
+        let changed = self.database.admin_conn().query_drop(lose);
+        changed.expect("root has the privilege");
+    }
+
+    fn finish_command(&self) {
+        write_message(&self.go, "on");
+    }
+}
+
+/// The success of the later holder.
+const SUCCEEDED: &str = ",succeeded_token=token,succeeded_at=UTC_TIMESTAMP(6),succeeded_by='other'";
+
+#[test]
+fn a_lost_lease_is_no_success_if_the_release_could_not_be_sent_at_first() {
+    for_all(|scene| {
+        // This server closes each connection before the login.
+        let closed = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
+        let port = closed.local_addr().expect("a local address").port();
+        thread::spawn(move || closed.incoming().for_each(drop));
+        scene.proxy.retarget(port);
+        scene.proxy.reset();
+        scene.finish_command();
+        scene.holder.wait_for_output("the command exited with 0");
+        // At least one of these connections is the one of a release.
+        let connections = scene.proxy.connections();
+        scene.proxy.wait_connections(connections + 3);
+        scene.lose_grant();
+        scene.proxy.retarget(scene.database.port);
+    });
+}
+
+#[test]
+fn a_lost_lease_is_no_success_if_the_release_was_lost_at_first() {
+    for_all(|scene| {
+        let case = scene.proxy.next(Kind::Release, Fault::Reset);
+        scene.lose_grant();
+        scene.finish_command();
+        case.wait();
+    });
+}
+
+/// The control: the own success is in the record or in the history.
+#[test]
+fn a_success_whose_response_was_lost_is_a_success() {
+    for flavour in Flavour::ALL {
+        for options in RECORDS {
+            let scene = Scene::new(flavour, options, "");
+            let case = scene.proxy.next(Kind::Release, Fault::ResetAfter);
+            scene.finish_command();
+            case.wait();
+            scene.lose_grant();
+            let outcome = scene.holder.wait();
+            assert_eq!(
+                outcome.status,
+                Some(0),
+                "{flavour} {options:?}: {outcome:#?}"
+            );
+        }
+    }
+}
+
+/// Runs `lose`, after which a holder must not exit with 0, with all options. The later holder has succeeded or not.
+fn for_all(lose: impl Fn(&Scene)) {
+    for flavour in Flavour::ALL {
+        for options in RECORDS {
+            for more in ["", SUCCEEDED] {
+                let scene = Scene::new(flavour, options, more);
+                lose(&scene);
+                let outcome = scene.holder.wait();
+                let case = format!("{flavour} {options:?} {more}: {outcome:#?}");
+                assert_eq!(outcome.status, Some(76), "{case}");
+                let why = "was lost before the command had ended";
+                assert!(outcome.stderr.contains(why), "{case}");
+            }
+        }
+    }
+}
