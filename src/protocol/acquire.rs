@@ -204,6 +204,11 @@ impl Acquire {
         }
     }
 
+    /// Returns the instant from which the limits of the acquisition are measured.
+    pub const fn started(&self) -> BootInstant {
+        self.started
+    }
+
     /// Returns the next step at `now`.
     pub fn next(&mut self, now: BootInstant) -> NextRequest {
         match &self.phase {

@@ -53,7 +53,7 @@ impl EventLoop<'_> {
         acquire: &mut Acquire,
         args: &ExecArgs,
     ) -> Result<AcquiredLease, ExitError> {
-        let started = clock::now();
+        let started = acquire.started();
         let mut queue_lock = QueueLock::Available;
         let mut last_response: Option<Box<TimedResponse>> = None;
         loop {
