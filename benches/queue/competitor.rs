@@ -1,4 +1,5 @@
-//! The compared programs: dlock on one of the servers, with and without its hand-off, `etcdctl lock`, and `flock`.
+//! The compared programs: dlock on one of the servers, with and without its hand-off, another version of dlock,
+//! `etcdctl lock`, and `flock`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,6 +16,8 @@ pub(crate) enum Competitor {
     Dlock(Rc<Site>),
     /// dlock without its hand-off. The next holder can start only after the commit of the release.
     WithoutHandOff(Rc<Site>),
+    /// The program at this path, an earlier version of dlock.
+    Earlier(Rc<Site>, PathBuf),
     Etcd(Etcd),
     /// `flock` on this file. `flock` uses the kernel's queue without a server, so its times are a lower bound.
     Flock(PathBuf),
@@ -27,6 +30,7 @@ impl Competitor {
             Self::WithoutHandOff(site) => {
                 format!("`dlock exec` without the hand-off, {}", site.name())
             }
+            Self::Earlier(site, _) => format!("earlier `dlock exec`, {}", site.name()),
             Self::Etcd(_) => "`etcdctl lock`".to_owned(),
             Self::Flock(_) => "`flock`".to_owned(),
         }
@@ -35,7 +39,7 @@ impl Competitor {
     /// Returns the site of dlock. Panics for other competitors.
     pub(crate) fn site(&self) -> &Site {
         match self {
-            Self::Dlock(site) | Self::WithoutHandOff(site) => site,
+            Self::Dlock(site) | Self::WithoutHandOff(site) | Self::Earlier(site, _) => site,
             Self::Etcd(_) | Self::Flock(_) => panic!("this competitor is not dlock"),
         }
     }
@@ -53,6 +57,11 @@ impl Competitor {
                 lock.args(command);
                 lock
             }
+            Self::Earlier(site, program) => {
+                let mut lock = site.exec_by(program, &["-a", action, "--holder", name, "--"]);
+                lock.args(command);
+                lock
+            }
             Self::Etcd(etcd) => etcd.lock(action, command),
             Self::Flock(file) => {
                 let mut lock = bare_command("flock");
@@ -66,7 +75,9 @@ impl Competitor {
     pub(crate) fn waiting(&self, action: &str) -> usize {
         match self {
             // When this method is called, the site has no waiters for other actions.
-            Self::Dlock(site) | Self::WithoutHandOff(site) => site.waiting_sessions(),
+            Self::Dlock(site) | Self::WithoutHandOff(site) | Self::Earlier(site, _) => {
+                site.waiting_sessions()
+            }
             Self::Etcd(etcd) => etcd.queue(action).saturating_sub(1),
             Self::Flock(file) => {
                 let inode = file.metadata().map_or(0, |data| data.ino());

@@ -20,7 +20,7 @@ const COMMITS: usize = 10;
 
 /// The measurements of one competitor, with one list of gaps for each round.
 #[derive(Default)]
-struct Record {
+pub(crate) struct Record {
     rounds: Vec<Vec<Duration>>,
     overlaps: usize,
     failed: usize,
@@ -37,7 +37,8 @@ impl Record {
         self.unexpected.extend(outcome.unexpected);
     }
 
-    fn all(&self) -> Vec<Duration> {
+    /// Returns the gaps of all rounds.
+    pub(crate) fn all(&self) -> Vec<Duration> {
         self.rounds.concat()
     }
 }
@@ -45,6 +46,12 @@ impl Record {
 /// Measures all competitors. The ratios are relative to the first of `competitors`.
 pub(crate) fn section(page: &mut Page, competitors: &[&Competitor], rounds: usize, folder: &Path) {
     assert!(rounds > 0, "ROUNDS must be at least 1");
+    let records = measure(competitors, rounds, folder);
+    write(page, competitors, &records, rounds);
+}
+
+/// Measures all competitors once in each round.
+pub(crate) fn measure(competitors: &[&Competitor], rounds: usize, folder: &Path) -> Vec<Record> {
     let mut records: Vec<Record> = competitors.iter().map(|_| Record::default()).collect();
     for round in 0..rounds {
         for turn in 0..competitors.len() {
@@ -61,7 +68,7 @@ pub(crate) fn section(page: &mut Page, competitors: &[&Competitor], rounds: usiz
             }
         }
     }
-    write(page, competitors, &records, rounds);
+    records
 }
 
 fn write(page: &mut Page, competitors: &[&Competitor], records: &[Record], rounds: usize) {

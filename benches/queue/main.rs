@@ -3,11 +3,13 @@
 //!
 //! The benchmark starts one MariaDB, one MySQL and one etcd, all in `TMPDIR`, and writes Markdown to stdout and to
 //! `target/bench/queue.md`. The benchmark fails if a program fails, but not if a target is missed. Arguments select
-//! sections: `cargo bench --bench queue -- handover order waiting takeover death thousand`. Without arguments, all
-//! sections run. The hand-over is measured in `ROUNDS` rounds (7 by default).
+//! sections: `cargo bench --bench queue -- handover order waiting takeover death thousand`. Without arguments, all of these
+//! run. The hand-over is measured in `ROUNDS` rounds (7 by default). The section `guard` runs only if it is selected, and
+//! fails if dlock has become slow.
 //!
 //! - `timestamp_command` is the command under the lock. It is this program in another mode, and records when it ran.
 //! - `site`, `etcd` and `competitor` are the compared programs. `waiters` is a holder with its waiters.
+//! - `guard` compares dlock with its `limits`.
 //! - `handover`, `order`, `waiting`, `takeover`, `kill_latency` (section `death`) and `scale` (section `thousand`)
 //!   measure and write the sections of the page.
 //! - `fifo` blocks a command, `sample` computes percentiles, `machine` and `host` describe the machine, and `markdown`
@@ -18,10 +20,12 @@ mod competitor;
 mod etcd;
 #[path = "../machine/fifo.rs"]
 mod fifo;
+mod guard;
 mod handover;
 #[path = "../machine/host.rs"]
 mod host;
 mod kill_latency;
+mod limits;
 mod machine;
 mod markdown;
 mod order;
@@ -54,6 +58,9 @@ const SECTIONS: [&str; 6] = [
     "handover", "order", "waiting", "takeover", "death", "thousand",
 ];
 
+/// The section that runs only if it is selected.
+const GUARD: &str = "guard";
+
 /// Returns a command for `program`. All compared programs have the same environment. The kernel kills the process when
 /// this process is killed, so no waiter outlives an interrupted benchmark.
 fn bare_command(program: impl AsRef<Path>) -> Command {
@@ -76,7 +83,7 @@ fn main() {
         .collect();
     if let Some(unknown) = chosen
         .iter()
-        .find(|name| !SECTIONS.contains(&name.as_str()))
+        .find(|name| !SECTIONS.contains(&name.as_str()) && *name != GUARD)
     {
         panic!(
             "no section {unknown}; the sections are {}",
@@ -139,6 +146,9 @@ fn main() {
     if wanted("thousand") {
         scale::section(&mut page, &dlock, folder);
     }
+    let is_within = !chosen.iter().any(|section| section == GUARD)
+        || guard::section(&mut page, &dlock, &etcd, &flock, folder);
     machine::load(&mut page);
     page.publish();
+    assert!(is_within, "dlock has become slow");
 }

@@ -109,7 +109,8 @@ impl Site {
         command
     }
 
-    fn exec_by(&self, program: &Path, arguments: &[&str]) -> Command {
+    /// Does the same with another program.
+    pub(crate) fn exec_by(&self, program: &Path, arguments: &[&str]) -> Command {
         let mut command = bare_command(program);
         command.arg("exec").args(arguments);
         command.env("DLOCK_URL", self.database.url());

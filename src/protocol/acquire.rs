@@ -5,7 +5,7 @@
 //! [`Acquire::handle_response`]. If the first attempt does not acquire the lease, the contender inserts a queue entry
 //! and waits for the queue lock, the named lock that the holder keeps. The server grants the queue lock to the waiters
 //! one by one, in the order in which they start to wait. A waiter that reconnects starts a new wait but keeps its queue
-//! entry, and waiters with later queue entries let it pass. A waiter sends nothing until the server grants it the queue
+//! entry, and waiters with later queue entries let it pass once. A waiter sends nothing until the server grants it the queue
 //! lock; the reads for reminders are not part of the acquisition. If the holder loses its session or dies, the next
 //! waiter gets the queue lock but normally finds the record held. This waiter is the queue head. The queue head keeps
 //! the queue lock and watches the record. If the queue lock does not work, waiters poll the record, and normally
@@ -91,8 +91,11 @@ enum AcquirePhase {
     Get,
     /// Insert the queue entry, or refresh it.
     Enqueue,
-    /// Insert the queue entry, wait for the queue lock, then try to acquire the lease.
-    WaitTurn,
+    /// Insert the queue entry, wait for the queue lock, then try to acquire the lease. If `lets_pass` is true, first let an
+    /// earlier waiter pass that waits again.
+    WaitTurn {
+        lets_pass: bool,
+    },
     /// The record has this owner id, but the time of the grant is unknown or the response arrived late. Renew the lease
     /// before the command starts.
     Confirm {
@@ -109,6 +112,9 @@ enum AcquirePhase {
     Done(Success),
     Refused(Failure),
 }
+
+/// The usual wait for the queue lock.
+const WAIT: AcquirePhase = AcquirePhase::WaitTurn { lets_pass: false };
 
 /// The state of this contender's queue entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -158,8 +164,8 @@ pub struct Acquire {
     silence: SilenceLimit,
     /// Number of consecutive waits that ended without the queue lock.
     failed_waits: u32,
-    /// Number of consecutive waits that ended because this contender let an earlier waiter pass.
-    passes: u32,
+    /// Position of the latest waiter that this contender has let pass. Zero if there is none.
+    let_pass: u64,
     observation: Option<Observation>,
     lost_grants: LostGrants,
     observed: Option<LastObserved>,
@@ -193,7 +199,7 @@ impl Acquire {
             retry_queue_lock_at: None,
             silence: SilenceLimit::default(),
             failed_waits: 0,
-            passes: 0,
+            let_pass: 0,
             observation: None,
             lost_grants: LostGrants::new(timing.ttl),
             observed: None,
@@ -258,7 +264,10 @@ impl Acquire {
 
     fn request(&mut self, now: BootInstant, left: Option<Duration>) -> Request {
         let entry = self.queue_entry();
-        if matches!(self.phase, AcquirePhase::Enqueue | AcquirePhase::WaitTurn) {
+        if matches!(
+            self.phase,
+            AcquirePhase::Enqueue | AcquirePhase::WaitTurn { .. }
+        ) {
             self.entry = OwnEntry::Outdated;
         }
         match self.phase {
@@ -273,11 +282,13 @@ impl Acquire {
                     && !self.is_left_free(now),
             }),
             AcquirePhase::Enqueue => Request::Enqueue(entry),
-            AcquirePhase::WaitTurn => Request::WaitTurn(WaitRequest {
+            AcquirePhase::WaitTurn { lets_pass } => Request::WaitTurn(WaitRequest {
                 owner_id: self.owner_id,
                 limit: self.wait_turn_limit(left),
                 prune_dead: (self.observed.as_ref())
                     .is_some_and(|last| last.head_waiting_for >= LONG_WAIT),
+                lets_pass,
+                let_pass: self.let_pass,
                 may_acquire: self.lost_grants.live_until(now).is_none(),
                 last_read: self.lost_grants.last_read(),
             }),
@@ -344,7 +355,10 @@ impl Acquire {
             Ok(Response::AlreadyDone(success)) => self.phase = AcquirePhase::Done(success.clone()),
             Ok(Response::WaitEnded | Response::WaitSliced) if self.is_slice(response) => {}
             Ok(Response::WaitEnded | Response::WaitSliced) => self.wait_ended(now),
-            Ok(Response::HasLetPass) => self.has_let_pass(now),
+            Ok(Response::HasLetPass(position)) => {
+                self.let_pass = *position;
+                self.phase = WAIT;
+            }
             Ok(Response::Lost(_)) => self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree),
             Ok(Response::Released | Response::ReleasedUnrecorded(_) | Response::NotHolder(_)) => {
                 self.unknown_since = None;
@@ -427,7 +441,6 @@ impl Acquire {
         self.backoff = Backoff::default();
         // A silence limit only makes waits shorter.
         self.silence = SilenceLimit::default();
-        self.passes = 0;
         if let Some(at) = &mut self.retry_queue_lock_at
             && now >= *at
         {
@@ -483,7 +496,7 @@ const fn packets(phase: &AcquirePhase) -> usize {
         // record.
         AcquirePhase::TryAcquire(_) | AcquirePhase::FreeOwnRecord(_) => 2,
         // This request sends the wait, the statement of the attempt and a read.
-        AcquirePhase::WaitTurn => 3,
+        AcquirePhase::WaitTurn { .. } => 3,
         _ => 1,
     }
 }

@@ -144,6 +144,9 @@ pub struct QueueState {
     /// True if a waiter ahead is alive that does not wait for the queue lock of this server, because it is connected to
     /// another node of the cluster, or because it polls. The queue lock does not order this process and that waiter.
     pub is_behind_other: bool,
+    /// True if an entry ahead has the mark of a waiter that waits again for the queue lock of this server, for example
+    /// because it has lost its connection. The waiter may be dead.
+    pub is_behind_mark: bool,
     /// Time since the first of the current waiters entered the queue. None if the queue is empty, or if the request
     /// does not read the queue.
     pub head_waiting_for: Option<Duration>,

@@ -461,13 +461,17 @@ impl ModelSide {
             }
             RequestKind::GetWithQueue => Request::GetWithQueue(entry),
             RequestKind::Enqueue => Request::Enqueue(entry),
-            RequestKind::WaitTurn(choice, may_acquire) => Request::WaitTurn(WaitRequest {
-                owner_id,
-                limit: Some(WAIT_LIMIT),
-                prune_dead: false,
-                may_acquire,
-                last_read: last_read(choice),
-            }),
+            RequestKind::WaitTurn(choice, may_acquire, lets_pass) => {
+                Request::WaitTurn(WaitRequest {
+                    owner_id,
+                    limit: Some(WAIT_LIMIT),
+                    prune_dead: false,
+                    lets_pass,
+                    let_pass: 0,
+                    may_acquire,
+                    last_read: last_read(choice),
+                })
+            }
             RequestKind::Renew(grant_choice, note) => {
                 let (owner_id, token) = grant(grant_choice);
                 let look = (note != NoteChoice::Unchanged).then(|| SessionLook {

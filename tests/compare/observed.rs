@@ -6,7 +6,7 @@ use std::time::Duration;
 use dlock::lease::{OwnerId, Token};
 use dlock::store::{
     EarlierSessions, Expiry, Failure, FailureKind, HistoryOutcome, LockRecord, Loss,
-    QueueLockOwner, QueueState, Response,
+    QueueLockOwner, Response,
 };
 
 use crate::server::{NUMBER_BYTE, Session};
@@ -33,8 +33,9 @@ pub(crate) enum ObservedResponse {
     /// The flag is true if the row contains the sessions of an earlier holder.
     Granted(u8, bool),
     AlreadyHeld(u8),
-    NotAcquired(ObservedRow, QueueLockOwner, u64),
-    Enqueued(ObservedRow, QueueLockOwner, u64),
+    /// The number is the number of waiters ahead. The flag is true if one of them has a mark.
+    NotAcquired(ObservedRow, QueueLockOwner, u64, bool),
+    Enqueued(ObservedRow, QueueLockOwner, u64, bool),
     /// True if a session is noted. None if the renewal did not look.
     Renewed(Option<bool>),
     Lost(ObservedRow),
@@ -116,18 +117,18 @@ pub(crate) fn observed_response(
                 ObservedResponse::Granted(rank(*token), *sessions == EarlierSessions::Noted)
             }
             Response::AlreadyHeld(token) => ObservedResponse::AlreadyHeld(rank(*token)),
-            Response::NotAcquired(
-                row,
-                QueueState {
-                    lock_owner, ahead, ..
-                },
-            ) => ObservedResponse::NotAcquired(observed_row(row, rank), *lock_owner, *ahead),
-            Response::Enqueued(
-                row,
-                QueueState {
-                    lock_owner, ahead, ..
-                },
-            ) => ObservedResponse::Enqueued(observed_row(row, rank), *lock_owner, *ahead),
+            Response::NotAcquired(row, queue) => ObservedResponse::NotAcquired(
+                observed_row(row, rank),
+                queue.lock_owner,
+                queue.ahead,
+                queue.is_behind_mark,
+            ),
+            Response::Enqueued(row, queue) => ObservedResponse::Enqueued(
+                observed_row(row, rank),
+                queue.lock_owner,
+                queue.ahead,
+                queue.is_behind_mark,
+            ),
             Response::Renewed(look) => ObservedResponse::Renewed(look.as_ref().map(|look| {
                 let found = look.as_ref().as_ref();
                 found.is_ok_and(|found| found.note.is_some())
@@ -135,7 +136,7 @@ pub(crate) fn observed_response(
             Response::Lost(row) => ObservedResponse::Lost(observed_row(row, rank)),
             Response::HandedOff => ObservedResponse::HandedOff,
             Response::WaitEnded | Response::WaitSliced => ObservedResponse::WaitEnded,
-            Response::HasLetPass => ObservedResponse::HasLetPass,
+            Response::HasLetPass(_) => ObservedResponse::HasLetPass,
             Response::Released => ObservedResponse::Released,
             Response::NotHolder(loss) => ObservedResponse::NotHolder(*loss),
             Response::Record(_)

@@ -54,8 +54,8 @@ pub(crate) enum RequestKind {
     TakeOver(VersionChoice),
     GetWithQueue,
     Enqueue,
-    /// The flag is true if an attempt follows the wait.
-    WaitTurn(LastReadChoice, bool),
+    /// The first flag is true if an attempt follows the wait, and the second if the contender lets another one pass.
+    WaitTurn(LastReadChoice, bool, bool),
     Renew(GrantChoice, NoteChoice),
     /// The contender writes a lost grant again. If the flag is true, the token is larger than the token of the row.
     Reassert(bool),
@@ -201,7 +201,7 @@ fn send(rng: &mut Rng) -> RequestKind {
         }),
         9 => RequestKind::GetWithQueue,
         10 => RequestKind::Enqueue,
-        11..=12 => RequestKind::WaitTurn(last_read_choice(rng), rng.u8(..4) > 0),
+        11..=12 => RequestKind::WaitTurn(last_read_choice(rng), rng.u8(..4) > 0, rng.u8(..2) > 0),
         13..=16 => {
             let note = match rng.u8(..4) {
                 0 => NoteChoice::Unchanged,

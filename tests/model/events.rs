@@ -53,6 +53,9 @@ impl Run {
             if connection.alive && world.server.has_queue_lock_or_waits(Session::current(c)) {
                 events.push(Event::BreakConnection(c));
             }
+            if self.kinds == FaultKinds::Breaks {
+                return;
+            }
             if connection.alive
                 && connection.stalled == StopState::None
                 && connection.pending.is_some()
@@ -60,7 +63,7 @@ impl Run {
                 events.push(Event::Stall(c));
             }
         }
-        if self.kinds == FaultKinds::StopsAndStalls {
+        if matches!(self.kinds, FaultKinds::Breaks | FaultKinds::StopsAndStalls) {
             return;
         }
         let pending = client
@@ -136,7 +139,10 @@ impl Run {
                 urgent += 1;
             }
             let may_halt = world.faults > 0
-                && !matches!(self.kinds, FaultKinds::Quits | FaultKinds::LateRenewals)
+                && !matches!(
+                    self.kinds,
+                    FaultKinds::Breaks | FaultKinds::Quits | FaultKinds::LateRenewals
+                )
                 || self.variant == Variant::BlockedByMessages;
             if urgent > 0 && may_halt && !parent_has_ended {
                 events.push(Event::Pause(c));

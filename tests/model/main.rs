@@ -54,10 +54,10 @@ use crate::check::{check, search_for};
 use crate::mutation::{FaultKinds, LostWrites, Run, Variant};
 use crate::properties::{
     DEAD_BY_DEADLINE, DEAD_TAKEN_OVER, EARLIER_STATEMENT_ENDED, EXCLUSION, FROZEN_TAKEN_OVER,
-    GRANT_REASSERTED, HANDED_OFF, HANDED_OVER, LOST_GRANT_OUTWAITED, LOST_RESPONSE_SURVIVED,
-    NO_FALSE_SUCCESS, NOT_LOST, OWN_CLOCK, OWN_STATEMENT_ENDED, RELEASE_AFTER_DEATH,
-    REVOKED_NOT_RENEWED, REVOKED_RELEASED, ROW_IS_HELD, SESSION_KNOWN, STATEMENTS_ENDED,
-    TOKEN_ORDER, UNKNOWN_GRANT_RELEASED,
+    GRANT_REASSERTED, HANDED_OFF, HANDED_OVER, IN_ORDER, LOST_GRANT_OUTWAITED,
+    LOST_RESPONSE_SURVIVED, NO_FALSE_SUCCESS, NOT_LOST, OWN_CLOCK, OWN_STATEMENT_ENDED,
+    PASSED_ONCE, PASSER_SERVED, RELEASE_AFTER_DEATH, REVOKED_NOT_RENEWED, REVOKED_RELEASED,
+    ROW_IS_HELD, SESSION_KNOWN, STATEMENTS_ENDED, TOKEN_ORDER, UNKNOWN_GRANT_RELEASED,
 };
 use crate::server::Rules;
 use crate::time::Tick;
@@ -94,6 +94,41 @@ fn three_dlock_processes_never_run_two_commands_despite_one_fault() {
         LOST_RESPONSE_SURVIVED,
     ]);
 }
+
+/// In this run, two clients wait for a third one, and their connections break.
+#[test]
+fn waiters_are_served_in_order_although_connections_break() {
+    check("a queue", QUEUE).assert_holds(&[PASSER_SERVED]);
+}
+
+#[test]
+fn waiter_that_does_not_mark_that_it_waits_again_is_detected() {
+    let rules = Rules {
+        marks_are_missing: true,
+        ..QUEUE.rules
+    };
+    assert_broken("a queue without marks", Run { rules, ..QUEUE }, IN_ORDER);
+}
+
+#[test]
+fn waiter_that_lets_another_one_pass_again_and_again_is_detected() {
+    let rules = Rules {
+        passes_are_forgotten: true,
+        ..QUEUE.rules
+    };
+    assert_broken(
+        "a queue without an end of passes",
+        Run { rules, ..QUEUE },
+        PASSED_ONCE,
+    );
+}
+
+const QUEUE: Run = Run {
+    earlier_holder: true,
+    kinds: FaultKinds::Breaks,
+    horizon: 5,
+    ..Run::sound()
+};
 
 /// In this run, an operator may revoke a lease at any time.
 #[test]

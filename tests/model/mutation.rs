@@ -57,6 +57,8 @@ pub(crate) enum FaultKinds {
     All,
     /// A parent is stopped, or a connection breaks or stalls. These faults are enough to detect most broken variants.
     StopsAndStalls,
+    /// A connection breaks, or a waiter gives up.
+    Breaks,
     /// A process is killed, a parent is stopped, a waiter gives up, or the server restarts. No other fault affects
     /// connections.
     Deaths,
@@ -105,6 +107,8 @@ pub(crate) struct Run {
     /// True if waiters read the record for reminders, on another connection. The database then loses no grant that a
     /// waiter has not read.
     pub(crate) reminders: bool,
+    /// True if a third client holds the lease at the start. It ends at any time, and the two others wait for it.
+    pub(crate) earlier_holder: bool,
     /// What each client does with the sessions of its command.
     pub(crate) policies: [SessionPolicy; 2],
 }
@@ -123,6 +127,8 @@ impl Run {
                 grant_removes_note: false,
                 last_read_is_ignored: false,
                 reassertion_overwrites: false,
+                marks_are_missing: false,
+                passes_are_forgotten: false,
             },
             horizon: 9,
             processes: [1, 1],
@@ -133,6 +139,7 @@ impl Run {
             statements: 0,
             lost_writes: LostWrites::Never,
             reminders: false,
+            earlier_holder: false,
             policies: [SessionPolicy::Ignore; 2],
         }
     }

@@ -33,6 +33,11 @@ pub(crate) const LOST_GRANT_OUTWAITED: &str =
     "a waiter acquires the lease after the database has lost the latest writes";
 pub(crate) const GRANT_REASSERTED: &str =
     "a holder keeps its lease after the database has lost its grant";
+pub(crate) const IN_ORDER: &str =
+    "no waiter is granted the lease before an earlier waiter that waits and was not let pass";
+pub(crate) const PASSED_ONCE: &str = "no waiter lets the same waiter pass twice";
+pub(crate) const PASSER_SERVED: &str =
+    "a waiter that has let another one pass is granted the lease";
 pub(crate) const RELEASE_AFTER_DEATH: &str = "nothing is released before the tree is dead";
 
 pub(crate) const STATEMENTS_ENDED: &str =
@@ -125,6 +130,18 @@ fn lease_properties() -> Vec<Property<Run>> {
             world.clients.iter().all(|client| {
                 !(client.is_running() && matches!(client.parent, Parent::Releasing { .. }))
             })
+        }),
+        Property::always(IN_ORDER, |_, world: &World| !world.server.has_overtaken),
+        Property::always(PASSED_ONCE, |_, world: &World| {
+            !world.server.has_passed_twice
+        }),
+        Property::sometimes(PASSER_SERVED, |run: &Run, world: &World| {
+            let mut clients = world.clients.iter().enumerate();
+            !run.earlier_holder
+                || clients.any(|(c, client)| {
+                    let has_let_pass = |pass: &(u8, u8)| pass.0 == client.owner_id(c);
+                    client.is_running() && world.server.let_pass.iter().any(has_let_pass)
+                })
         }),
         Property::sometimes(HANDED_OVER, |_, world: &World| {
             world.runs_after(|parent| matches!(parent, Parent::Ended { released: true }))

@@ -85,7 +85,7 @@ pub(crate) fn interpret(
                 elsewhere: None,
             }))
         }
-        (Request::WaitTurn(_), Raw::HasLetPass) => Response::HasLetPass,
+        (Request::WaitTurn(_), Raw::HasLetPass(position)) => Response::HasLetPass(position.into()),
         (Request::HandOff(_), Raw::HandedOff(true)) => Response::HandedOff,
         (Request::HandOff(_), Raw::HandedOff(false)) => Response::NotHolder(None),
         (Request::Release(_), Raw::Released(read_back) | Raw::Settled(read_back))
@@ -182,6 +182,7 @@ fn queue_state(view_of_row: RowView) -> QueueState {
         lock_owner: view_of_row.lock_owner,
         ahead: view_of_row.ahead.into(),
         is_behind_other: view_of_row.is_behind_other,
+        is_behind_mark: view_of_row.is_behind_mark,
         head_waiting_for: None,
         database: Some(DatabaseId(view_of_row.database.into())),
     }

@@ -29,12 +29,27 @@ pub(crate) use self::types::{
     NUMBER_BYTE, Raw, Row, RowView, Rules, Session, Stage, WaiterEntry, owner_id_of_number,
 };
 
+/// Owner id of the holder that belongs to no client.
+const EARLIER_HOLDER: u8 = u8::MAX;
+
+/// Session of the holder that belongs to no client.
+const EARLIER_SESSION: Session = Session::current(usize::MAX);
+
 /// The state of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
     pub(crate) row: Row,
     /// The session that owns the queue lock, followed by the sessions that wait for it, in their order.
     pub(crate) queue_lock: Vec<Session>,
+    /// The sessions that execute a wait for the queue lock.
+    waiting: Vec<Session>,
+    /// Owner ids of waiters that have let another waiter pass, each with the position of that waiter.
+    pub(crate) let_pass: Vec<(u8, u8)>,
+    /// True if a waiter was granted the queue lock and kept it although an earlier waiter was waiting for it, which it had
+    /// never let pass.
+    pub(crate) has_overtaken: bool,
+    /// True if a waiter has let the same waiter pass twice.
+    pub(crate) has_passed_twice: bool,
     pub(crate) queue: Vec<WaiterEntry>,
     /// Owner ids with a hand-off, each with the session that made the hand-off. A repeated hand-off has several
     /// entries.
@@ -73,6 +88,10 @@ impl Server {
                 note: None,
             },
             queue_lock: Vec::new(),
+            waiting: Vec::new(),
+            let_pass: Vec::new(),
+            has_overtaken: false,
+            has_passed_twice: false,
             queue: Vec::new(),
             handed_off: Vec::new(),
             history: Vec::new(),
@@ -84,6 +103,32 @@ impl Server {
             issued: 0,
             ahead: 0,
         }
+    }
+
+    /// Adds a holder that belongs to no client, whose lease does not expire.
+    pub(crate) fn add_earlier_holder(&mut self) {
+        self.row.owner_id = Some(EARLIER_HOLDER);
+        self.row.token = self.next_token();
+        self.row.has_queue_lock = true;
+        self.row.session = Some(EARLIER_SESSION);
+        self.row.expires = i8::MAX;
+        self.queue_lock.push(EARLIER_SESSION);
+    }
+
+    /// Returns true if the holder that belongs to no client holds the lease.
+    pub(crate) fn has_earlier_holder(&self) -> bool {
+        self.row.owner_id == Some(EARLIER_HOLDER)
+    }
+
+    /// Ends the session of the holder that belongs to no client.
+    pub(crate) fn cut_earlier_holder(&mut self) {
+        self.end(EARLIER_SESSION);
+    }
+
+    /// Releases the lease of the holder that belongs to no client.
+    pub(crate) fn end_earlier_holder(&mut self) {
+        self.cut_earlier_holder();
+        self.free_row();
     }
 
     /// Frees the row although the command may still run.
@@ -154,6 +199,7 @@ impl Server {
     /// Ends a session. The session releases the queue lock or stops waiting for it. The rows with this session remain.
     pub(crate) fn end(&mut self, session: Session) {
         self.queue_lock.retain(|other| *other != session);
+        self.waiting.retain(|other| *other != session);
         self.handed_off.retain(|(_, other)| *other != session);
         self.replace_session(session, None);
     }
@@ -163,7 +209,8 @@ impl Server {
         self.end(Session::dropped(client));
         let (current, dropped) = (Session::current(client), Session::dropped(client));
         let handed_off = self.handed_off.iter_mut().map(|(_, session)| session);
-        for session in self.queue_lock.iter_mut().chain(handed_off) {
+        let queue_lock = self.queue_lock.iter_mut().chain(&mut self.waiting);
+        for session in queue_lock.chain(handed_off) {
             if *session == current {
                 *session = dropped;
             }
@@ -183,6 +230,7 @@ impl Server {
     /// Restarts the server. All sessions and statements end, and the rows remain.
     pub(crate) fn restart(&mut self) {
         self.queue_lock.clear();
+        self.waiting.clear();
         self.handed_off.clear();
         self.row.session = None;
         self.statements.clear();
@@ -308,8 +356,10 @@ impl Server {
                 self.read_row_and_queue(clock, session, owner_id, queue_lock, changed)
             }
             Request::WaitTurn(turn) if stage == Stage::HasQueueLock => {
+                let is_overtaking = !turn.lets_pass && self.is_before_a_waiting_one(owner_id);
                 let changed = turn.may_acquire
                     && !self.is_behind_other(clock, owner_id)
+                    && (turn.lets_pass || !self.is_behind_mark(owner_id, turn.let_pass))
                     && self.is_not_before(turn.last_read, rules)
                     && self.try_acquire(
                         clock,
@@ -318,6 +368,8 @@ impl Server {
                         AcquireMode::IfFree,
                         rules,
                     );
+                // A late copy of the packet belongs to a waiter that no longer waits for the response.
+                self.has_overtaken |= changed && is_overtaking && !session.dropped;
                 self.read_row_and_queue(clock, session, owner_id, queue_lock, changed)
             }
             Request::GetWithQueue(_) => {
@@ -327,17 +379,22 @@ impl Server {
                 self.enqueue(clock, session, owner_id, queue_lock);
                 self.read_row_and_queue(clock, session, owner_id, queue_lock, true)
             }
-            Request::WaitTurn(_) => {
-                self.enqueue(clock, session, owner_id, queue_lock);
+            Request::WaitTurn(turn) => {
+                self.enqueue_and_mark(clock, session, owner_id, rules);
                 if !self.queue_lock.contains(&session) {
                     self.queue_lock.push(session);
                 }
                 if self.queue_lock.first() != Some(&session) {
+                    self.waiting.push(session);
                     return None;
                 }
-                match self.let_earlier_waiter_pass(session, owner_id) {
-                    true => Raw::HasLetPass,
-                    false => Raw::HasQueueLock,
+                let passed = match turn.lets_pass {
+                    true => self.let_earlier_waiter_pass(session, owner_id, turn.let_pass, rules),
+                    false => None,
+                };
+                match passed {
+                    Some(position) => Raw::HasLetPass(position),
+                    None => Raw::HasQueueLock,
                 }
             }
             Request::Renew(request) => self.renew(clock, session, request, stage, rules),
@@ -522,8 +579,10 @@ impl Server {
         let (lock_owner, ahead) = self.queue_state(clock, session, owner_id, queue_lock);
         let is_behind_other =
             queue_lock == QueueLock::Available && self.is_behind_other(clock, owner_id);
+        let is_behind_mark = queue_lock == QueueLock::Available && self.is_behind_mark(owner_id, 0);
         let view_of_row = RowView {
             is_behind_other,
+            is_behind_mark,
             ..self.view_of_row(clock, lock_owner, ahead)
         };
         Raw::Row(view_of_row, changed)
@@ -550,6 +609,7 @@ impl Server {
             lock_owner,
             ahead,
             is_behind_other: false,
+            is_behind_mark: false,
             note: self.row.note,
             database: self.database,
         }

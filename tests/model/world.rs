@@ -105,6 +105,10 @@ pub(crate) enum Event {
     EndStatement(usize),
     /// A signal ends the wait for the lease, or for the sessions of a command.
     GiveUp(usize),
+    /// The third client loses its session, and with it the queue lock. It keeps its lease.
+    CutEarlierHolder,
+    /// The third client releases its lease and its queue lock.
+    EndEarlierHolder,
 }
 
 impl World {
@@ -376,13 +380,17 @@ impl Model for Run {
         let mut clients = self.policies.map(Client::new);
         // The clients are symmetric, so client 0 can start first without loss of generality.
         clients[0].begin(0, 0);
+        let mut server = Server::new();
+        if self.earlier_holder {
+            server.add_earlier_holder();
+        }
         vec![World {
             now: 0,
             faults: self.faults,
             clock_steps: 0,
             revocations: 0,
             statements: 0,
-            server: Server::new(),
+            server,
             backup: None,
             lost_at: None,
             clients,
@@ -410,6 +418,12 @@ impl Model for Run {
                 None => Event::Backup,
                 Some(_) => Event::LoseWrites,
             });
+        }
+        if world.server.has_earlier_holder() {
+            events.push(Event::EndEarlierHolder);
+            if world.server.holder_session().is_some() {
+                events.push(Event::CutEarlierHolder);
+            }
         }
         events.extend((0..world.server.statements.len()).map(Event::EndStatement));
         let mut urgent = false;
@@ -449,6 +463,8 @@ impl Model for Run {
                 world.restart();
                 world.server.database += 1;
             }
+            Event::CutEarlierHolder => world.server.cut_earlier_holder(),
+            Event::EndEarlierHolder => world.server.end_earlier_holder(),
             Event::Backup => world.backup = Some(Arc::new(world.server.backup())),
             Event::LoseWrites => {
                 let backup = world.backup.take()?;

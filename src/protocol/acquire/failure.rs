@@ -25,7 +25,9 @@ impl Acquire {
         if response.could_grant {
             self.unknown_since.get_or_insert(response.sent);
         }
-        if self.phase == AcquirePhase::WaitTurn && failure.kind == FailureKind::Unknown {
+        if matches!(self.phase, AcquirePhase::WaitTurn { .. })
+            && failure.kind == FailureKind::Unknown
+        {
             self.silence
                 .ended_after(response.received.since(response.sent));
         }
@@ -47,7 +49,7 @@ impl Acquire {
                 }
                 if matches!(
                     self.phase,
-                    AcquirePhase::Get | AcquirePhase::WaitTurn | AcquirePhase::Enqueue
+                    AcquirePhase::Get | AcquirePhase::WaitTurn { .. } | AcquirePhase::Enqueue
                 ) {
                     self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree);
                 }
@@ -61,7 +63,7 @@ impl Acquire {
             _ if failure.kind == FailureKind::NoTables => {
                 self.phase = AcquirePhase::TryAcquire(AcquireMode::First);
             }
-            AcquirePhase::Get | AcquirePhase::WaitTurn | AcquirePhase::Enqueue
+            AcquirePhase::Get | AcquirePhase::WaitTurn { .. } | AcquirePhase::Enqueue
                 if self.unknown_since.is_none() && self.entry != OwnEntry::None =>
             {
                 self.phase = AcquirePhase::Get;
@@ -69,7 +71,7 @@ impl Acquire {
             // An earlier attempt with an unknown outcome may have been granted the lease. Only a new attempt can detect
             // that grant.
             AcquirePhase::Get
-            | AcquirePhase::WaitTurn
+            | AcquirePhase::WaitTurn { .. }
             | AcquirePhase::Enqueue
             | AcquirePhase::TryAcquire(AcquireMode::TakeOver { .. }) => {
                 self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::backoff::{LONGEST_PAUSE, RETRY_DELAY};
-use super::{Acquire, AcquirePhase, HEAD_PRIORITY, LastObserved, OwnEntry};
+use super::{Acquire, AcquirePhase, HEAD_PRIORITY, LastObserved, OwnEntry, WAIT};
 use crate::lease::instant::BootInstant;
 use crate::mutant::{self, Safeguard};
 use crate::store::takeover::{HolderSession, Observation, allowed_at};
@@ -28,10 +28,6 @@ const MAX_ANOMALIES: u32 = 3;
 /// Minimum time of a wait that the server cut, a little less than the second in the SQL statement.
 const SERVER_SLICE: Duration = Duration::from_millis(900);
 
-/// Maximum number of consecutive times that this contender lets an earlier waiter pass. An earlier waiter normally waits
-/// for the queue lock again at once. If it does not, this contender polls for a ttl.
-const MAX_PASSES: u32 = 20;
-
 impl Acquire {
     /// Returns the queue entry of this contender, which the server may not contain.
     #[must_use]
@@ -50,7 +46,8 @@ impl Acquire {
         record: &LockRecord,
         queue: &QueueState,
     ) {
-        let was_waiting = self.phase == AcquirePhase::WaitTurn;
+        let was_waiting = matches!(self.phase, AcquirePhase::WaitTurn { .. });
+        let looks_next = self.phase == WAIT && queue.is_behind_mark;
         let was_enqueueing = self.phase == AcquirePhase::Enqueue;
         self.observed = Some(LastObserved {
             record: record.clone(),
@@ -82,7 +79,7 @@ impl Acquire {
             }
             (QueueLock::Available, QueueLockOwner::Known) => {
                 (self.queue_lock_anomalies, self.retry_queue_lock_at) = (0, None);
-                self.phase = AcquirePhase::WaitTurn;
+                self.phase = WAIT;
             }
             // The queue lock became free between two packets. The queue entry exists, so wait for the queue lock. While
             // a lost lease may be live, also wait for the queue lock, because an attempt is not allowed. The same applies
@@ -90,15 +87,18 @@ impl Acquire {
             (QueueLock::Available, QueueLockOwner::Free)
                 if was_enqueueing || lost_until.is_some() || self.retry_queue_lock_at.is_some() =>
             {
-                self.phase = AcquirePhase::WaitTurn;
+                self.phase = WAIT;
             }
             (QueueLock::Available, QueueLockOwner::Own) => {
-                (self.queue_lock_anomalies, self.failed_waits, self.passes) = (0, 0, 0);
+                (self.queue_lock_anomalies, self.failed_waits) = (0, 0);
                 self.retry_queue_lock_at = None;
-                self.watch(now, allowed_at, record, queue);
+                match looks_next {
+                    true => self.phase = AcquirePhase::WaitTurn { lets_pass: true },
+                    false => self.watch(now, allowed_at, record, queue),
+                }
             }
             (QueueLock::Unavailable, _) => {
-                (self.queue_lock_anomalies, self.failed_waits, self.passes) = (0, 0, 0);
+                (self.queue_lock_anomalies, self.failed_waits) = (0, 0);
                 self.watch(now, allowed_at, record, queue);
             }
             (
@@ -114,7 +114,7 @@ impl Acquire {
                     && self.retry_queue_lock_at.is_none();
                 let anomalies = self.queue_lock_anomalies;
                 if may_wait && anomalies > MAX_ANOMALIES {
-                    self.phase = AcquirePhase::WaitTurn;
+                    self.phase = WAIT;
                 } else {
                     self.retry_or_disable_queue_lock(now, anomalies, is_foreign);
                 }
@@ -188,20 +188,6 @@ impl Acquire {
         self.disconnected();
     }
 
-    /// Waits again, because this session has released the queue lock for an earlier waiter. The short pause before the
-    /// wait gives that waiter time to start its own wait.
-    pub(super) fn has_let_pass(&mut self, now: BootInstant) {
-        self.passes += 1;
-        if self.passes > MAX_PASSES {
-            self.passes = 0;
-            self.disable_queue_lock(Some(now + self.timing.ttl));
-            self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree);
-        } else {
-            self.phase = AcquirePhase::WaitTurn;
-            self.next_at = now + RETRY_DELAY;
-        }
-    }
-
     /// Returns true if an earlier waiter that the queue lock does not order has left the record free for
     /// [`HEAD_PRIORITY`].
     pub(super) fn is_left_free(&self, now: BootInstant) -> bool {
@@ -248,7 +234,9 @@ impl Acquire {
             true => AcquirePhase::Get,
             // An earlier waiter may have lost its connection and now wait again. This wait ends at once, because this
             // session has the queue lock, and lets such a waiter pass.
-            false if has_queue_lock && queue.ahead > 0 => AcquirePhase::WaitTurn,
+            false if has_queue_lock && queue.is_behind_mark => {
+                AcquirePhase::WaitTurn { lets_pass: true }
+            }
             false => AcquirePhase::Enqueue,
         };
         let (until, longest) = match has_queue_lock {

@@ -71,6 +71,7 @@ fn queue_state(lock_owner: QueueLockOwner, ahead: u64) -> QueueState {
         lock_owner,
         ahead,
         is_behind_other: false,
+        is_behind_mark: false,
         head_waiting_for: Some(secs(1)),
         database: None,
     }

@@ -48,7 +48,7 @@ impl Database {
             return Ok(Response::AlreadyDone(success));
         }
         let guard = statements::may_record(contender);
-        let attempt = statements::attempt(contender, request, false);
+        let attempt = statements::attempt(contender, request, None);
         let packet = format!("{guard}{attempt}");
         let mut outcome = self.run_attempt(contender, &packet)?;
         if outcome.is_none() {
@@ -81,7 +81,7 @@ impl Database {
         };
         // The packet is built before the wait, because all waiters behind this session wait for the attempt as soon as
         // this session owns the queue lock.
-        let attempt = statements::attempt(contender, &request, true);
+        let attempt = statements::attempt(contender, &request, Some(turn));
         let wait = statements::wait_turn(contender, turn, &dead);
         if let Some(response) = self.exchange(RequestKind::Wait, &wait, rows::wait_result)? {
             return Ok(response);

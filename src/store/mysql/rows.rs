@@ -152,17 +152,25 @@ pub(super) fn is_confirmed(sets: &[Vec<Row>]) -> Result<bool, Failure> {
 
 /// Reads the rows of a `wait_turn` packet. Returns None if this session has the queue lock.
 pub(super) fn wait_result(sets: &[Vec<Row>]) -> Result<Option<Response>, Failure> {
-    let [answer, passed] = sets else {
-        return Err(malformed("it does not have two parts"));
+    let (answer, passed) = match sets {
+        [answer] => (answer, None),
+        [answer, passed] => (answer, Some(passed)),
+        _ => return Err(malformed("it does not have one or two parts")),
     };
     let answer = first_row(std::slice::from_ref(answer))?;
-    let has_queue_lock = flag(answer, "answer")?;
-    let has_let_pass = flag(first_row(std::slice::from_ref(passed))?, "passed")?;
-    Ok(match (has_queue_lock, has_let_pass) {
-        (true, true) => Some(Response::HasLetPass),
-        (true, false) => None,
-        (false, _) if flag(answer, "small_pool")? => Some(Response::WaitSliced),
-        (false, _) => Some(Response::WaitEnded),
+    if !flag(answer, "answer")? {
+        return Ok(Some(match flag(answer, "small_pool")? {
+            true => Response::WaitSliced,
+            false => Response::WaitEnded,
+        }));
+    }
+    let Some(passed) = passed else {
+        return Ok(None);
+    };
+    let passed = first_row(std::slice::from_ref(passed))?;
+    Ok(match flag(passed, "released")? {
+        true => Some(Response::HasLetPass(required(passed, "position")?)),
+        false => None,
     })
 }
 
@@ -364,6 +372,7 @@ fn queue(row: &Row) -> Result<QueueState, Failure> {
         },
         ahead: optional(row, "ahead")?.unwrap_or(0),
         is_behind_other: flag(row, "behind_other")?,
+        is_behind_mark: flag(row, "behind_mark")?,
         head_waiting_for: optional(row, "first_us")?.map(non_negative),
         database: optional(row, "dlock_database")?.map(DatabaseId),
     })

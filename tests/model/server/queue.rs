@@ -2,7 +2,7 @@
 
 use dlock::store::{QueueLock, QueueLockOwner};
 
-use super::{Server, Session, WaiterEntry};
+use super::{Rules, Server, Session, WaiterEntry};
 
 impl Server {
     /// Executes `RELEASE_LOCK`. The first waiting session acquires the queue lock.
@@ -19,6 +19,7 @@ impl Server {
         }
     }
 
+    /// Inserts or updates the entry of `owner_id`.
     pub(super) fn enqueue(
         &mut self,
         clock: i8,
@@ -26,19 +27,37 @@ impl Server {
         owner_id: u8,
         queue_lock: QueueLock,
     ) {
+        let last = self.queue.last().map_or(0, |entry| entry.position);
+        let mut entries = self.queue.iter_mut();
+        let old = entries.find(|entry| entry.owner_id == owner_id);
         let entry = WaiterEntry {
+            position: old.as_ref().map_or(last + 1, |old| old.position),
             owner_id,
             session: Some(session),
             last_poll: (queue_lock == QueueLock::Unavailable).then_some(clock),
+            waits_again: old.as_ref().is_some_and(|old| old.waits_again),
         };
-        match self
-            .queue
-            .iter_mut()
-            .find(|entry| entry.owner_id == owner_id)
-        {
+        match old {
             Some(old) => *old = entry,
             None => self.queue.push(entry),
         }
+    }
+
+    /// Inserts or updates the entry of `owner_id` for a wait for the queue lock. Marks an old entry if the wait is new.
+    pub(super) fn enqueue_and_mark(
+        &mut self,
+        clock: i8,
+        session: Session,
+        owner_id: u8,
+        rules: Rules,
+    ) {
+        let is_new = !self.waiting.contains(&session);
+        let mut entries = self.queue.iter_mut();
+        if let Some(entry) = entries.find(|entry| entry.owner_id == owner_id) {
+            entry.waits_again |= is_new && !rules.marks_are_missing;
+        }
+        self.enqueue(clock, session, owner_id, QueueLock::Available);
+        self.waiting.retain(|other| *other != session);
     }
 
     /// Returns true if a live poller came before `owner_id`.
@@ -53,14 +72,44 @@ impl Server {
             .any(|entry| entry.is_live_poller(clock))
     }
 
-    /// Releases the queue lock and returns true if a waiter with a session came before `owner_id`, which has an entry.
-    pub(super) fn let_earlier_waiter_pass(&mut self, session: Session, owner_id: u8) -> bool {
-        let passes = |entry: &WaiterEntry| entry.last_poll.is_none() && entry.session.is_some();
-        let has_let_pass = self.waiters_before(Some(owner_id)).any(passes);
-        if has_let_pass {
-            self.release_queue_lock(session);
-        }
-        has_let_pass
+    /// Returns true if an entry with a mark came before `owner_id`, at a later position than `let_pass`.
+    pub(super) fn is_behind_mark(&self, owner_id: u8, let_pass: u64) -> bool {
+        self.waiters_before(Some(owner_id))
+            .any(|entry| entry.is_marked(let_pass))
+    }
+
+    /// Releases the queue lock if a waiter with a session and a mark came before `owner_id`, at a later position than
+    /// `let_pass`. Returns the position of that waiter.
+    pub(super) fn let_earlier_waiter_pass(
+        &mut self,
+        session: Session,
+        owner_id: u8,
+        let_pass: u64,
+        rules: Rules,
+    ) -> Option<u8> {
+        let let_pass = match rules.passes_are_forgotten {
+            true => 0,
+            false => let_pass,
+        };
+        let mut before = self.waiters_before(Some(owner_id));
+        let position = before
+            .find(|entry| entry.is_marked(let_pass) && entry.session.is_some())?
+            .position;
+        drop(before);
+        self.has_passed_twice |= self.let_pass.contains(&(owner_id, position));
+        self.let_pass.push((owner_id, position));
+        self.release_queue_lock(session);
+        Some(position)
+    }
+
+    /// Returns true if a waiter came before `owner_id` that now waits for the queue lock, and that `owner_id` has not let
+    /// pass.
+    pub(super) fn is_before_a_waiting_one(&self, owner_id: u8) -> bool {
+        let waits = |entry: &WaiterEntry| {
+            let waits = |session| self.waiting.contains(&session);
+            entry.session.is_some_and(waits) && !self.let_pass.contains(&(owner_id, entry.position))
+        };
+        self.waiters_before(Some(owner_id)).any(waits)
     }
 
     /// Returns the entries before the one of `owner_id`, or all entries if it has none, without the entry of the holder.

@@ -53,10 +53,13 @@ pub(crate) struct Row {
 /// An entry of the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct WaiterEntry {
+    pub(crate) position: u8,
     pub(crate) owner_id: u8,
     pub(crate) session: Option<Session>,
     /// Tick of the last poll of the waiter. None if the waiter uses the queue lock.
     pub(super) last_poll: Option<i8>,
+    /// True if the waiter has started another wait for the queue lock.
+    pub(super) waits_again: bool,
 }
 
 /// The position of a packet in its request.
@@ -95,6 +98,10 @@ pub(crate) struct Rules {
     pub(crate) grant_removes_note: bool,
     /// An attempt does not require the database and the version that the contender has read.
     pub(crate) last_read_is_ignored: bool,
+    /// A waiter that waits again does not mark its entry.
+    pub(crate) marks_are_missing: bool,
+    /// A waiter lets the same waiter pass several times.
+    pub(crate) passes_are_forgotten: bool,
     /// A holder whose grant is lost writes it again even if the row contains another owner id or a larger token.
     pub(crate) reassertion_overwrites: bool,
 }
@@ -114,6 +121,7 @@ pub(crate) struct RowView {
     pub(crate) lock_owner: QueueLockOwner,
     pub(crate) ahead: u8,
     pub(crate) is_behind_other: bool,
+    pub(crate) is_behind_mark: bool,
     pub(crate) note: Option<Note>,
     pub(crate) database: u8,
 }
@@ -133,7 +141,8 @@ pub(crate) enum Raw {
     /// The session owns the queue lock.
     HasQueueLock,
     /// The session has released the queue lock for an earlier waiter.
-    HasLetPass,
+    /// Contains the position of the waiter that was let pass.
+    HasLetPass(u8),
     /// True if the hand-off was made.
     HandedOff(bool),
     /// The values that the release read back.
@@ -161,6 +170,11 @@ impl Raw {
 }
 
 impl WaiterEntry {
+    /// Returns true if the waiter has waited for the queue lock before, and has a later position than `position`.
+    pub(super) fn is_marked(&self, position: u64) -> bool {
+        self.waits_again && self.last_poll.is_none() && u64::from(self.position) > position
+    }
+
     /// Returns true if the waiter is a poller whose last poll was less than [`POLLER_TIMEOUT`] ago.
     pub(super) fn is_live_poller(&self, clock: i8) -> bool {
         self.last_poll.is_some() && !self.is_expired_poller(clock)

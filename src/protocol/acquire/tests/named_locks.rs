@@ -11,8 +11,8 @@ use super::{
 use crate::lease::Token;
 use crate::lease::instant::BootInstant;
 use crate::store::{
-    EarlierSessions, Expiry, FailureKind, LockRecord, QueueLock, QueueLockOwner, Request, Response,
-    TimedResponse,
+    EarlierSessions, Expiry, FailureKind, LockRecord, QueueLock, QueueLockOwner, QueueState,
+    Request, Response, TimedResponse,
 };
 
 #[test]
@@ -232,29 +232,54 @@ fn try_again_after_a_foreign_session(later: QueueLockOwner) {
     assert!(polled);
 }
 
-/// An earlier waiter that had lost its connection may wait again.
-#[test]
-fn queue_head_waits_again_at_times_if_its_queue_contains_an_earlier_waiter() {
-    for (ahead, expected) in [(0, 1), (1, 3)] {
-        let server = |_| (record(0, LEFT), queue_state(QueueLockOwner::Own, ahead));
-        let mut acquire = acquisition(None);
-        let known = |_| (record(0, LEFT), queue_state(QueueLockOwner::Known, ahead));
-        first_attempt(&mut acquire, &known);
-        let (mut now, mut waits) = (START, 0);
-        while now.since(START) < secs(25) {
-            match acquire.next(now) {
-                NextRequest::Send(Request::WaitTurn(_)) => {
-                    waits += 1;
-                    let (record, queue) = server(now);
-                    let response = Ok(Response::NotAcquired(record, queue));
-                    acquire.handle_response(now, &timed_response(now, response));
-                }
-                NextRequest::Send(request) => respond(&mut acquire, now, &server, &request),
-                NextRequest::Wait(until) => now = until,
-                other => panic!("unexpected: {other:?}"),
+/// Returns the waits of a contender in 25 s, in which it owns the queue lock. The value is true for a wait in which it lets
+/// earlier waiters pass.
+fn waits_as_queue_head(is_behind_mark: bool) -> Vec<bool> {
+    let server = |_| {
+        let queue = QueueState {
+            is_behind_mark,
+            ..queue_state(QueueLockOwner::Own, 1)
+        };
+        (record(0, LEFT), queue)
+    };
+    let mut acquire = acquisition(None);
+    let known = |_| (record(0, LEFT), queue_state(QueueLockOwner::Known, 1));
+    first_attempt(&mut acquire, &known);
+    let (mut now, mut waits) = (START, Vec::new());
+    while now.since(START) < secs(25) {
+        match acquire.next(now) {
+            NextRequest::Send(Request::WaitTurn(turn)) => {
+                waits.push(turn.lets_pass);
+                let (record, queue) = server(now);
+                let response = Ok(Response::NotAcquired(record, queue));
+                acquire.handle_response(now, &timed_response(now, response));
             }
+            NextRequest::Send(request) => respond(&mut acquire, now, &server, &request),
+            NextRequest::Wait(until) => now = until,
+            other => panic!("unexpected: {other:?}"),
         }
-        assert_eq!(waits, expected, "{ahead} ahead");
+    }
+    waits
+}
+
+#[test]
+fn queue_head_lets_others_pass_only_if_an_earlier_waiter_waits_again() {
+    assert_eq!(waits_as_queue_head(false), [false]);
+    assert_eq!(waits_as_queue_head(true), [false, true, true, true]);
+}
+
+#[test]
+fn waiter_that_has_let_another_one_pass_waits_again_at_once() {
+    let server = |_| (record(0, LEFT), queue_state(QueueLockOwner::Known, 1));
+    let mut acquire = acquisition(None);
+    first_attempt(&mut acquire, &server);
+    for (let_pass, next) in [(0, 7), (7, 9)] {
+        let NextRequest::Send(Request::WaitTurn(turn)) = acquire.next(START) else {
+            panic!("no wait after a pass");
+        };
+        assert_eq!((turn.let_pass, turn.lets_pass), (let_pass, false));
+        let passed = Ok(Response::HasLetPass(next));
+        acquire.handle_response(START, &timed_response(START, passed));
     }
 }
 

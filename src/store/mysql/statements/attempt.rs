@@ -9,10 +9,11 @@ use super::fragments::{
 };
 use super::handoff;
 use super::history::{insert_run_from_row, is_unnecessary};
-use super::queue::is_behind_other;
+use super::queue::{Marks, is_behind};
 use crate::mutant::{self, Safeguard};
 use crate::store::{
     AcquireMode, AcquireRequest, Contender, FenceMode, HistoryOutcome, QueueLock, Version,
+    WaitRequest,
 };
 
 /// Acquires the lease as `request` specifies. If the queue lock is available, the packet first tries to take it, unless
@@ -48,14 +49,15 @@ use crate::store::{
 /// or when a fail-over loses the latest grants. It is also higher than every token that this contender has read.
 ///
 /// If `in_order` is set, the UPDATE also requires that no live waiter came before this contender that does not wait for
-/// the queue lock of this server.
+/// the queue lock of this server. After a wait that does not let other waiters pass, the UPDATE requires too that no
+/// earlier entry is marked. Both conditions are one look at the queue.
 ///
 /// If this contender has read the record, the UPDATE requires that the database is the same, and that the row is not
 /// older than that read. Otherwise, the holder of a grant that the database has lost may still run its command.
 pub(in crate::store::mysql) fn attempt(
     contender: &Contender,
     request: &AcquireRequest,
-    after_wait: bool,
+    after_wait: Option<&WaitRequest>,
 ) -> String {
     let Contender { action, ttl, .. } = contender;
     let ttl_us = ttl.as_micros();
@@ -63,11 +65,11 @@ pub(in crate::store::mysql) fn attempt(
     let name = queue_lock_name(&action_hex);
     let is_unnecessary = is_unnecessary(contender);
     let take = match &is_unnecessary {
-        Some(is_unnecessary) if after_wait => format!(
+        Some(is_unnecessary) if after_wait.is_some() => format!(
             "DO IF(EXISTS(SELECT 1 FROM dlock_lock WHERE action={action_hex} AND {is_unnecessary}),\
              RELEASE_LOCK({name}),0);"
         ),
-        _ if after_wait
+        _ if after_wait.is_some()
             || request.is_take_over()
             || request.queue_lock == QueueLock::Unavailable =>
         {
@@ -77,7 +79,7 @@ pub(in crate::store::mysql) fn attempt(
     };
     // A wait for the queue lock has already read the database.
     let read_database = match request.last_read.and_then(|last| last.database) {
-        Some(_) if !after_wait => read_database(),
+        Some(_) if after_wait.is_none() => read_database(),
         _ => String::new(),
     };
     let (has_queue_lock, requires_queue_lock) = match request.queue_lock {
@@ -88,7 +90,7 @@ pub(in crate::store::mysql) fn attempt(
     let required = format!(
         "{requires_queue_lock}{}{}",
         not_before(request.last_read),
-        in_order(request)
+        in_order(request, after_wait)
     );
     let highest = request.last_read.map_or_else(String::new, |last| {
         format!(",{}", last.highest_token.0.saturating_add(1))
@@ -161,12 +163,14 @@ pub(in crate::store::mysql) fn attempt(
 }
 
 /// Returns the condition that no waiter came first that the queue lock does not order, if `request` has this condition.
-fn in_order(request: &AcquireRequest) -> String {
-    match request.in_order {
-        true => {
-            let is_behind_other = is_behind_other("dlock_lock", request.owner_id, request.mode);
-            format!(" AND NOT {is_behind_other}")
-        }
-        false => String::new(),
+fn in_order(request: &AcquireRequest, after_wait: Option<&WaitRequest>) -> String {
+    if !request.in_order {
+        return String::new();
     }
+    let marks = match after_wait {
+        Some(wait) if !wait.lets_pass => Marks::After(wait.let_pass),
+        _ => Marks::Ignored,
+    };
+    let is_behind = is_behind("dlock_lock", request.owner_id, request.mode, marks);
+    format!(" AND NOT {is_behind}")
 }

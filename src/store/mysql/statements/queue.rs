@@ -15,13 +15,13 @@ use crate::store::{AcquireMode, Contender, POLLER_TIMEOUT, QueueEntry, QueueLock
 const LONGEST_WAIT: u64 = 31_536_000;
 
 /// Inserts a queue entry. If the owner id already has an entry, only updates the session, `polls` and `last_seen_at` of
-/// that entry. Changes one row, which the owner id identifies.
+/// that entry, and `waits_again` if `update` contains it. Changes one row, which the owner id identifies.
 ///
 /// The DELETE matches no row. If the account may not delete, the DELETE fails here. If the packet did not contain this
 /// DELETE, the error would occur only after the command has run, when dlock removes the entry. The DELETE comes first,
 /// because a statement between the INSERT and the wait for the queue lock would give a later waiter time to start its
 /// wait first.
-pub(in crate::store::mysql) fn enqueue(contender: &Contender, entry: QueueEntry) -> String {
+fn insert_entry(contender: &Contender, entry: QueueEntry, update: &str) -> String {
     let polls = u8::from(entry.queue_lock == QueueLock::Unavailable);
     let now = format!(
         "polls={polls},server={HERE},session_id=CONNECTION_ID(),account=CURRENT_USER(),\
@@ -30,11 +30,16 @@ pub(in crate::store::mysql) fn enqueue(contender: &Contender, entry: QueueEntry)
     format!(
         "DELETE FROM dlock_waiter WHERE position=0;\
          INSERT INTO dlock_waiter SET action={},owner_id={},{},enqueued_at=UTC_TIMESTAMP(6),{now} \
-         ON DUPLICATE KEY UPDATE {now};",
+         ON DUPLICATE KEY UPDATE {update}{now};",
         hex(contender.action.as_str()),
         hex(entry.owner_id.bytes()),
         assignments(&contender.holder),
     )
+}
+
+/// Inserts or updates the queue entry of a contender that polls or already has the queue lock.
+pub(in crate::store::mysql) fn enqueue(contender: &Contender, entry: QueueEntry) -> String {
+    insert_entry(contender, entry, "")
 }
 
 /// Deletes the queue entry of `owner_id`.
@@ -47,7 +52,9 @@ pub(super) fn leave_queue(owner_id: OwnerId) -> String {
 
 /// Inserts a queue entry and waits for the queue lock, up to the limit of `wait`, rounded up to the next second.
 /// Returns 1 if the server reports that this session has the lock. Both statements are in one packet, so that the order
-/// of the positions matches the server's own queue for the lock as far as possible. Then lets an earlier waiter pass.
+/// of the positions matches the server's own queue for the lock as far as possible. If the entry exists already, marks
+/// it: an earlier wait of this waiter has ended, so its place in the server's own queue is later than its position. If
+/// `wait` says so, then lets an earlier waiter with such a mark pass.
 ///
 /// After the wait, the packet deletes the entries in `dead` (position and session) that still contain the session that was
 /// found dead. A waiter that has lost its connection has a new session then. It would lose its position if its entry were
@@ -72,14 +79,18 @@ pub(in crate::store::mysql) fn wait_turn(
     };
     let action = hex(contender.action.as_str());
     let name = "@dlock_queue_lock";
+    let pass = match wait.lets_pass {
+        true => let_earlier_waiter_pass(&action, wait, name),
+        false => String::new(),
+    };
     format!(
         "{}SET {name}={};{}SELECT {REQUEST},{} AS answer,{HAS_SMALL_POOL} AS small_pool;{}{}",
         read_database(),
         queue_lock_name(&action),
-        enqueue(contender, entry),
+        insert_entry(contender, entry, "waits_again=1,"),
         take_queue_lock(name, seconds),
         clear.concat(),
-        let_earlier_waiter_pass(&action, wait.owner_id, name)
+        pass
     )
 }
 
@@ -110,9 +121,10 @@ pub(super) fn queue_columns(action: &str, entry: QueueEntry) -> String {
     let lock_owner = match entry.queue_lock {
         QueueLock::Available => {
             let name = queue_lock_name(action);
-            let behind_other = is_behind_other("l", entry.owner_id, AcquireMode::IfFree);
+            let [behind_other, behind_mark] = [Marks::Ignored, Marks::Only]
+                .map(|marks| is_behind("l", entry.owner_id, AcquireMode::IfFree, marks));
             format!(
-                "{behind_other} AS behind_other,\
+                "{behind_other} AS behind_other,{behind_mark} AS behind_mark,\
                  IS_USED_LOCK({name}) AS lock_owner,CONNECTION_ID() AS session,\
                  (IS_USED_LOCK({name})=l.session_id AND l.has_queue_lock=1 AND l.server={HERE}) OR EXISTS(\
                  SELECT 1 FROM dlock_waiter AS w WHERE w.action=l.action \
@@ -133,11 +145,23 @@ pub(super) fn queue_columns(action: &str, entry: QueueEntry) -> String {
     )
 }
 
-/// Returns the condition that a live waiter of the action in `row`, a row of `dlock_lock`, came before `owner_id`, and
-/// that this waiter does not wait for the queue lock of this server: it polls, or its session is on another node of the
-/// cluster. Such a waiter updates `last_seen_at` if it is the first one on its node. In the first attempt, `owner_id` has
-/// no queue entry yet.
-pub(super) fn is_behind_other(row: &str, owner_id: OwnerId, mode: AcquireMode) -> String {
+/// Entries of waiters that wait for the queue lock of this server, and have waited for it before, in [`is_behind`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Marks {
+    /// They do not count.
+    Ignored,
+    /// They count if their position is later than this one.
+    After(u64),
+    /// Only they count.
+    Only,
+}
+
+/// Returns the condition that a waiter of the action in `row`, a row of `dlock_lock`, came before `owner_id`, and that the
+/// order of the queue lock of this server does not contain this waiter, or contains it too late. The first kind of waiter
+/// polls, or its session is on another node of the cluster. It counts only while it is alive: it updates `last_seen_at` if
+/// it is the first one on its node. The second kind has a mark, and counts as `marks` says. In the first attempt,
+/// `owner_id` has no queue entry yet.
+pub(super) fn is_behind(row: &str, owner_id: OwnerId, mode: AcquireMode, marks: Marks) -> String {
     let owner_id = hex(owner_id.bytes());
     let before = match mode {
         AcquireMode::First => String::new(),
@@ -146,30 +170,44 @@ pub(super) fn is_behind_other(row: &str, owner_id: OwnerId, mode: AcquireMode) -
              (SELECT m.position FROM dlock_waiter AS m WHERE m.owner_id={owner_id}),~0)"
         ),
     };
+    let is_elsewhere = format!("(w.polls=1 OR w.server<>{HERE})");
+    let is_alive = format!("NOT {}", is_silent());
+    let counts = match marks {
+        Marks::Ignored => format!("{is_elsewhere} AND {is_alive}"),
+        Marks::After(position) => {
+            format!("IF({is_elsewhere},{is_alive},w.waits_again=1 AND w.position>{position})")
+        }
+        Marks::Only => format!("w.waits_again=1 AND NOT {is_elsewhere}"),
+    };
     format!(
         "EXISTS(SELECT 1 FROM dlock_waiter AS w WHERE w.action={row}.action AND NOT w.owner_id<=>{row}.owner_id \
-         AND (w.polls=1 OR w.server<>{HERE}) AND NOT {}{before})",
-        is_silent()
+         AND {counts}{before})"
     )
 }
 
-/// Releases the queue lock `name` of `action` if a live waiter of this server came before `owner_id`. The server grants
-/// a named lock in the order in which the waits have started, and a waiter that has lost its connection has started its
-/// present wait later. dlock serves waiters in the order of their queue entries. Returns 1 if this session had the queue
-/// lock and has released it.
+/// Releases the queue lock `name` of `action` if an earlier waiter of this server is alive and waits again. Such a waiter
+/// has lost its connection, or waits in slices, or has let another waiter pass. The server grants a named lock in the order
+/// in which the waits have started, so its present wait is too late in that order. Returns the position of that waiter, or
+/// NULL, and 1 if this session had the queue lock and has released it.
 ///
-/// An entry that is older than the server's start does not count, because its session has ended.
+/// A waiter whose first wait continues has no mark, so the server alone decides when it is granted the queue lock. A
+/// statement that contains the list of sessions takes half a millisecond longer, so this one is sent only if there is an
+/// earlier entry with a mark. An entry that is older than the server's start does not count, because its session has ended.
 ///
-/// Normally no such entry exists, and the packet does not read the list of sessions, which takes a third of a
-/// millisecond.
-fn let_earlier_waiter_pass(action: &str, owner_id: OwnerId, name: &str) -> String {
+/// A contender lets only waiters with later and later positions pass, all of them before its own position. So it cannot
+/// wait for ever for waiters that do not use the queue lock.
+fn let_earlier_waiter_pass(action: &str, wait: &WaitRequest, name: &str) -> String {
     format!(
-        "SELECT {REQUEST},IF(EXISTS(SELECT 1 FROM dlock_waiter AS m JOIN dlock_waiter AS w ON w.action=m.action \
-         AND w.position<m.position AND w.server=m.server AND w.polls=0 \
-         WHERE m.owner_id={} AND NOT w.owner_id<=>(SELECT l.owner_id FROM dlock_lock AS l WHERE l.action={action}) \
+        "SELECT {REQUEST},e.position,IF(e.position IS NULL,0,RELEASE_LOCK({name})) AS released \
+         FROM (SELECT MIN(w.position) AS position FROM dlock_waiter AS w \
+         WHERE w.action={action} AND w.position>{} \
+         AND w.position<(SELECT m.position FROM dlock_waiter AS m WHERE m.owner_id={}) \
+         AND w.waits_again=1 AND w.polls=0 AND w.server={HERE} \
+         AND NOT w.owner_id<=>(SELECT l.owner_id FROM dlock_lock AS l WHERE l.action={action}) \
          AND (SELECT COUNT(*) FROM {SESSIONS} AS p WHERE p.id=w.session_id AND p.command<>'Killed' \
-         AND NOT {})>0),RELEASE_LOCK({name}),0) AS passed",
-        hex(owner_id.bytes()),
+         AND NOT {})>0) AS e",
+        wait.let_pass,
+        hex(wait.owner_id.bytes()),
         is_before_start()
     )
 }

@@ -70,13 +70,15 @@ fn packets_contain_user_strings_only_as_hex_literals() {
         owner_id,
         limit: None,
         prune_dead: true,
+        lets_pass: true,
+        let_pass: 0,
         may_acquire: true,
         last_read: None,
     };
     for packet in [
-        attempt(&contender, &acquire(AcquireMode::First), false),
-        attempt(&contender, &acquire(AcquireMode::IfFree), true),
-        attempt(&contender, &acquire(take_over), false),
+        attempt(&contender, &acquire(AcquireMode::First), None),
+        attempt(&contender, &acquire(AcquireMode::IfFree), Some(&turn)),
+        attempt(&contender, &acquire(take_over), None),
         enqueue(
             &contender,
             QueueEntry {
