@@ -50,10 +50,11 @@ impl Database {
         let guard = statements::may_record(contender);
         let attempt = statements::attempt(contender, request, None);
         let packet = format!("{guard}{attempt}");
-        let mut outcome = self.run_attempt(contender, &packet)?;
+        let mut outcome = self.exchange(RequestKind::Grant, &packet, rows::proof)?;
         if outcome.is_none() {
             let create = statements::create_row(&contender.action);
-            outcome = self.run_attempt(contender, &format!("{create}{packet}"))?;
+            let packet = format!("{create}{packet}");
+            outcome = self.exchange(RequestKind::Grant, &packet, rows::proof)?;
         }
         self.check_queue_lock(request)?;
         self.outcome(contender, request, outcome)
@@ -95,18 +96,8 @@ impl Database {
             let found = found.or_unknown(&contender.action);
             return found.unless_done(Response::NotAcquired);
         }
-        let outcome = self.run_attempt(contender, &attempt)?;
+        let outcome = self.exchange(RequestKind::GrantAfterWait, &attempt, rows::proof)?;
         self.outcome(contender, &request, outcome)
-    }
-
-    /// Sends `attempt` and reads back its outcome.
-    fn run_attempt(
-        &mut self,
-        contender: &Contender,
-        attempt: &str,
-    ) -> Result<AttemptOutcome, Failure> {
-        let packet = format!("{attempt}{}", statements::proof(contender));
-        self.exchange(RequestKind::Grant, &packet, rows::proof)
     }
 
     /// Returns an error if `request` relies on a named lock that does not exclude other sessions. The outcome of the

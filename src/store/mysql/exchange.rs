@@ -25,6 +25,11 @@ pub(super) enum RequestKind {
     Plain,
     /// The packet can grant the lease, and no read takes longer than the limit.
     Grant,
+    /// The packet can grant the lease, and no read takes longer than the limit. The packet itself checks that the server
+    /// accepts writes.
+    GrantAfterWait,
+    /// The packet hands off the lease, and no read takes longer than the limit.
+    HandOff,
     /// The packet can release the lease, and no read takes longer than the limit.
     Release,
     /// The packet waits for the queue lock or alters a table, and its response has no time limit.
@@ -35,7 +40,7 @@ impl RequestKind {
     /// Returns the check that the server must pass before it executes the packet.
     const fn write_check(self) -> WriteCheck {
         match self {
-            Self::Read | Self::Sessions => WriteCheck::Skip,
+            Self::Read | Self::Sessions | Self::GrantAfterWait | Self::HandOff => WriteCheck::Skip,
             Self::Plain | Self::Grant | Self::Release | Self::Wait => WriteCheck::Require,
         }
     }
@@ -185,7 +190,7 @@ impl Database {
         if kind == RequestKind::Wait {
             connection.limit_reads(None)?;
         }
-        self.timing.could_grant |= kind == RequestKind::Grant;
+        self.timing.could_grant |= matches!(kind, RequestKind::Grant | RequestKind::GrantAfterWait);
         self.timing.could_release |= kind == RequestKind::Release;
         self.timing.sent = clock::now();
         let mut checked = Ok(());

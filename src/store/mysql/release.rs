@@ -24,7 +24,7 @@ impl Database {
         }
         self.handed_off_on.clone_from(&self.server_name);
         Ok(
-            match self.exchange(RequestKind::Plain, &packet, rows::is_confirmed)? {
+            match self.exchange(RequestKind::HandOff, &packet, rows::is_confirmed)? {
                 true => Response::HandedOff,
                 false => Response::NotHolder(None),
             },

@@ -4,12 +4,13 @@ use super::super::schema;
 use super::database_id::{not_before, read_database};
 use super::fence::{PASSABLE, advance_fence, create_fence, lock_fence};
 use super::fragments::{
-    CHANGED, HERE, NOT_PAUSED, SERVER_TIME, assignments, hex, owns_queue_lock, queue_lock_name,
-    take_queue_lock,
+    CHANGED, HERE, NOT_PAUSED, READ_ONLY, SERVER_TIME, assignments, hex, owns_queue_lock,
+    queue_lock_name, take_queue_lock,
 };
 use super::handoff;
 use super::history::{insert_run_from_row, is_unnecessary};
 use super::queue::{Marks, is_behind};
+use super::select::proof;
 use crate::mutant::{self, Safeguard};
 use crate::store::{
     AcquireMode, AcquireRequest, Contender, FenceMode, HistoryOutcome, QueueLock, Version,
@@ -20,7 +21,7 @@ use crate::store::{
 /// the attempt is a take-over or follows a wait for the queue lock (`after_wait`).
 ///
 /// In `dlock_lock`, the packet changes at most the row of `action`, with one UPDATE, so at most one of any number of
-/// contenders is granted the lease. [`CHANGED`] contains the number of changed rows. The absence of a changed row
+/// contenders is granted the lease. The packet ends with the [`proof`] of the grant. The absence of a changed row
 /// proves nothing: another contender may hold the lease, or this process may already hold it because the server
 /// received this packet twice.
 ///
@@ -87,8 +88,13 @@ pub(in crate::store::mysql) fn attempt(
         QueueLock::Available => ("1", format!(" AND {}", owns_queue_lock(&name))),
         QueueLock::Unavailable => ("0", String::new()),
     };
+    // All waiters wait for this packet, so it has no separate check that the server accepts writes.
+    let accepts_writes = match after_wait {
+        Some(_) => format!(" AND NOT {READ_ONLY}"),
+        None => String::new(),
+    };
     let required = format!(
-        "{requires_queue_lock}{}{}",
+        "{requires_queue_lock}{accepts_writes}{}{}",
         not_before(request.last_read),
         in_order(request, after_wait)
     );
@@ -148,6 +154,12 @@ pub(in crate::store::mysql) fn attempt(
     // The condition on the version is also needed after a wait, because the tables may have been upgraded since the
     // first attempt.
     let version = schema::current().accepts_tables();
+    let (commit, changed) = match commit.is_empty() {
+        // Each statement of the packet delays all waiters.
+        true => (commit, "ROW_COUNT()"),
+        false => (format!("SET {CHANGED}=ROW_COUNT();{commit}"), CHANGED),
+    };
+    let proof = proof(contender, changed);
     format!(
         "{read_database}{take}{begin}{record}UPDATE dlock_lock SET {fenced}\
          token=GREATEST(token+1,{SERVER_TIME}{highest}),\
@@ -157,7 +169,7 @@ pub(in crate::store::mysql) fn attempt(
          acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),\
          expires_at=UTC_TIMESTAMP(6)+INTERVAL {ttl_us} MICROSECOND,released_at=NULL \
          WHERE action={action_hex} AND {version}{required} AND {expected} AND {NOT_PAUSED}{not_done}{passable};\
-         SET {CHANGED}=ROW_COUNT();{commit}",
+         {commit}{proof}",
         facts = assignments(&contender.holder),
     )
 }

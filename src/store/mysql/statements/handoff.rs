@@ -23,11 +23,11 @@ fn name(owner_id: &str) -> String {
 
 /// Hands off the lease of `owner_id`, releases the queue lock, and returns 1 if the hand-off was made. Changes no row.
 /// The packet does not check that the row contains `owner_id`. If the row contains a different owner id, the hand-off
-/// has no effect. The check would take the server longer than all other statements of this packet.
+/// has no effect. Nor does the packet check that the server accepts writes: a server that does not, grants nothing. Either
+/// check would take the server longer than this statement, while the next contender waits.
 pub(in crate::store::mysql) fn hand_off(contender: &Contender, owner_id: OwnerId) -> String {
     format!(
-        "SET @dlock_handed_off=IF(GET_LOCK({},0)=1,COALESCE(RELEASE_LOCK({}),0)+1,0);\
-         SELECT {REQUEST},@dlock_handed_off>0 AS answer",
+        "SELECT {REQUEST},IF(GET_LOCK({},0)=1,COALESCE(RELEASE_LOCK({}),0)+1,0)>0 AS answer",
         name(&hex(owner_id.bytes())),
         queue_lock_name(&hex(contender.action.as_str())),
     )

@@ -13,13 +13,13 @@ use crate::store::{Contender, QueueEntry, QueueLock};
 /// Variable of a session: the beginning of the statement that sets `wsrep_sync_wait`, or of a comment.
 const SET_SYNC_WAIT: &str = "@dlock_set_sync_wait";
 
-/// Reads the owner in the row of the contender's action, and the `changed` flag of the preceding statement. The
-/// statement reads only the columns that a grant needs, because all waiters behind the contender wait for the grant.
+/// Reads the owner in the row of the contender's action, and a flag: `changed`, the number of rows that the attempt has
+/// changed, is not 0. The statement reads only the columns that a grant needs, because all waiters behind the contender wait for the grant.
 /// Returns no row if the action has no row.
-pub(in crate::store::mysql) fn proof(contender: &Contender) -> String {
+pub(super) fn proof(contender: &Contender, changed: &str) -> String {
     let (success, join) = success(contender);
     format!(
-        "SELECT {REQUEST},{SERVER_TIME} AS server_time,{CHANGED}>0 AS changed,l.token,l.owner_id,\
+        "SELECT {REQUEST},{SERVER_TIME} AS server_time,{changed}>0 AS changed,l.token,l.owner_id,\
          l.revoked_at IS NOT NULL AS revoked,l.sessions IS NOT NULL AS has_sessions{success} FROM dlock_lock AS l{join} WHERE l.action={}",
         hex(contender.action.as_str()),
     )
