@@ -49,7 +49,7 @@ const REWRITE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time between the first two reminders that are printed on separate lines, as in a log file. Each later pause is twice as
 /// long as the previous one.
-const FIRST_REMINDER_PAUSE: Duration = Duration::from_secs(10);
+const FIRST_REMINDER_PAUSE: Duration = Duration::from_secs(30);
 
 /// Longest pause between two reminders that are printed on separate lines. A log of a long wait stays short, and still
 /// shows that dlock is alive.

@@ -14,17 +14,21 @@ use crate::lease::instant::BootInstant;
 use crate::lease::timing::Timing;
 use crate::store::target::Targets;
 use crate::store::{
-    Contender, LockRecord, QueueEntry, QueueLock, Request, Response, TimedResponse,
+    Contender, FailureKind, LockRecord, QueueEntry, QueueLock, Response, TimedResponse,
 };
 use crate::sys::clock;
 
 /// Minimum time between the starts of two reads. Each read costs the server a login, and there may be hundreds of
-/// waiters.
+/// waiters. A reminder on a separate line follows much later.
 pub const READ_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Time by which a read starts later for each waiter ahead. Waiters that arrive together read at the same time, and
 /// would otherwise need twice as many connections at that time.
 const PACE: Duration = Duration::from_millis(2);
+
+/// Time for which nothing is read after the server has refused a connection because it had too many. A read would take one
+/// of the connections that contenders need.
+const PAUSE_WHEN_FULL: Duration = Duration::from_mins(5);
 
 /// Starts the reads, at most one at a time, and keeps the latest result.
 #[derive(Debug)]
@@ -38,6 +42,8 @@ pub struct QueueReader {
     /// The record, the number of waiters ahead, and the time at which they were requested. None before the first
     /// successful read.
     latest: Option<(LockRecord, u64, BootInstant)>,
+    /// Time at which the server has refused a connection because it had too many. None if it has not.
+    full_at: Option<BootInstant>,
 }
 
 impl QueueReader {
@@ -61,36 +67,51 @@ impl QueueReader {
             events,
             owner_id: None,
             latest: None,
+            full_at: None,
         }
     }
 
-    /// Starts a read for the waiter with `entry`, which has `ahead` waiters ahead of it, unless the latest read started less than [`READ_INTERVAL`] ago. If
-    /// that read is still running, interrupts it instead.
+    /// Starts a read for the waiter with `entry`, which has `ahead` waiters ahead of it, unless the latest read started less
+    /// than [`READ_INTERVAL`] ago, or the server was full less than [`PAUSE_WHEN_FULL`] ago. If the latest read is still
+    /// running, interrupts it instead.
     pub fn start(&mut self, entry: QueueEntry, ahead: u64, now: BootInstant) {
+        if (self.full_at).is_some_and(|full_at| now.since(full_at) < PAUSE_WHEN_FULL) {
+            return;
+        }
         let (contender, events) = (self.contender.clone(), self.events.clone());
         let ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
         let delay = PACE
             .saturating_mul(ahead)
             .min(self.timing.request_timeout / 2);
-        let request = Request::GetWithQueue(QueueEntry {
+        let entry = QueueEntry {
             // The state of the queue lock is not displayed.
             queue_lock: QueueLock::Unavailable,
             ..entry
-        });
+        };
         self.owner_id = Some(entry.owner_id);
         self.read.start(
             now,
             READ_INTERVAL,
             delay,
-            move |database| database.request(&contender, &request),
+            move |database| database.glance(&contender, entry),
             // The send fails only at the end of the process.
             move |response| drop(events.send(Event::QueueRead(Box::new(response)))),
         );
     }
 
+    /// Records that the server has refused a connection because it had too many, if `response` says so.
+    pub fn observe(&mut self, response: &TimedResponse) {
+        if let Err(failure) = &response.outcome
+            && failure.kind == FailureKind::TooManyConnections
+        {
+            self.full_at = Some(response.received);
+        }
+    }
+
     /// Handles the end of a read. Ignores a failure.
     pub fn finish(&mut self, response: TimedResponse) {
         self.read.finish();
+        self.observe(&response);
         // If this process has just acquired the lease, it does not wait any more.
         if let Ok(Response::NotAcquired(record, queue)) = response.outcome
             && record.owner_id != self.owner_id

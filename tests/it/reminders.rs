@@ -1,4 +1,4 @@
-//! Tests of the reminders of a waiter, which contain the present holder. The first reminder follows after 10 s, so the
+//! Tests of the reminders of a waiter, which contain the present holder. The first reminder follows after 30 s, so the
 //! waiters of a test wait at the same time.
 
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::cli_runner::{Dlock, Running, eventually};
 use crate::command::{Stage, read_message, write_message};
 use crate::faults::{Scene, on_each, on_each_case};
 use crate::holder::{Holder, token};
-use crate::proxy::{Fault, Kind};
+use crate::proxy::{Fault, Kind, Request, error_packet};
 use crate::servers::{Database, shared};
 use crate::terminal::Terminal;
 
@@ -142,4 +142,52 @@ fn reading(scene: &Scene) -> Running {
     read.wait();
     assert_eq!(scene.proxy.connections(), 2);
     waiter
+}
+
+/// There may be hundreds of waiters, so a reminder must cost the server little.
+#[test]
+fn reminder_costs_one_connection_and_one_statement() {
+    on_each(|flavour| {
+        let scene = Scene::new(flavour);
+        let holder = Holder::on(&scene.database, &["--holder", "first"]);
+        let waiter = waiter(&scene.database, &[])
+            .env("DLOCK_URL", scene.database.url_through(scene.proxy.port()))
+            .start();
+        waiter.wait_for_output("dlock: still waiting after ");
+        assert_eq!(holder.end().status, Some(3));
+        waiter.wait().expect(0, "ran\n", "still waiting after ");
+        let sessions = scene.proxy.sessions();
+        // After the grant, the waiter also checks its address.
+        let [_, read, ..] = sessions.as_slice() else {
+            panic!("{} connections", sessions.len());
+        };
+        let [Request::Query(packet), Request::Quit] = read.requests.as_slice() else {
+            panic!("{:?}", read.requests);
+        };
+        // The packet contains names and texts only as hexadecimal numbers.
+        assert!(
+            packet.starts_with("SELECT ") && !packet.contains(';'),
+            "{packet}"
+        );
+    });
+}
+
+/// The connections of a full server belong to contenders.
+#[test]
+fn no_read_follows_a_read_for_which_the_server_had_no_connection() {
+    on_each(|flavour| {
+        let scene = Scene::new(flavour);
+        let holder = Holder::on(&scene.database, &["--holder", "first"]);
+        let mut terminal = Terminal::shell(&scene.database);
+        let url = scene.database.url_through(scene.proxy.port());
+        terminal.enters(&format!("DLOCK_URL={url} $dlock exec -a init -- echo ran"));
+        terminal.sees("for init: held by first");
+        let full = error_packet(1040, "Too many connections");
+        scene.proxy.every(Kind::Get, Fault::Respond(full));
+        // On a terminal, the state is read every 10 s.
+        terminal.sees("waiting 25s for init: held by first");
+        assert_eq!(scene.proxy.connections(), 2);
+        assert_eq!(holder.end().status, Some(3));
+        terminal.sees("ran\r\n");
+    });
 }

@@ -123,6 +123,7 @@ impl EventLoop<'_> {
                     Some(Event::Response(response)) => {
                         let before = acquire.silence().limit();
                         acquire.handle_response(clock::now(), &response);
+                        self.queue_reader.observe(&response);
                         if let Some(limit) = acquire.silence().limit()
                             && before != Some(limit)
                         {

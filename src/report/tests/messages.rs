@@ -364,7 +364,7 @@ fn pauses_between_reminders_grow_to_five_minutes() {
         Some(next_reminder_pause(*pause))
     });
     let pauses: Vec<u64> = pauses.take(7).map(|pause| pause.as_secs()).collect();
-    assert_eq!(pauses, [10, 20, 40, 80, 160, 300, 300]);
+    assert_eq!(pauses, [30, 60, 120, 240, 300, 300, 300]);
 }
 
 #[test]

@@ -18,6 +18,8 @@ pub(super) enum RequestKind {
     /// The packet changes nothing, and no read takes longer than the limit. With several hosts, a server that refuses
     /// writes may respond if no other host accepts them.
     Read,
+    /// The packet is one statement that changes nothing, and its connection is closed after it. Otherwise like `Read`.
+    Glance,
     /// The packet reads or ends sessions, also on a server that has become read-only, and no read takes longer than the
     /// limit.
     Sessions,
@@ -40,7 +42,9 @@ impl RequestKind {
     /// Returns the check that the server must pass before it executes the packet.
     const fn write_check(self) -> WriteCheck {
         match self {
-            Self::Read | Self::Sessions | Self::GrantAfterWait | Self::HandOff => WriteCheck::Skip,
+            Self::Read | Self::Glance | Self::Sessions | Self::GrantAfterWait | Self::HandOff => {
+                WriteCheck::Skip
+            }
             Self::Plain | Self::Grant | Self::Release | Self::Wait => WriteCheck::Require,
         }
     }
@@ -114,7 +118,8 @@ impl Database {
         if let (Some(connection), RequestKind::Wait) = (&connection, kind) {
             connection.limit_reads(Some(self.limit))?;
         }
-        self.connection = connection.filter(|_| !self.hosts.is_fallback);
+        let is_kept = kind != RequestKind::Glance && !self.hosts.is_fallback;
+        self.connection = connection.filter(|_| is_kept);
         Ok(())
     }
 
@@ -175,7 +180,11 @@ impl Database {
             self.opened = clock::now();
             self.server_name = None;
             let check = self.hosts.current().member_check;
-            (connection, statements::session(self.idle, check, writes))
+            let session = match kind {
+                RequestKind::Glance => String::new(),
+                _ => statements::session(self.idle, check, writes),
+            };
+            (connection, session)
         };
         let request_id = new_request_id()?;
         let packet = format!(

@@ -14,14 +14,19 @@ pub(super) const DATABASE: &str = "@dlock_database";
 /// time of a single server belongs to its identity: a server that starts again may have an older state of its files, from
 /// a snapshot or because its commits are not durable. The restore of a whole cluster does not change its identity.
 pub(super) fn read_database() -> String {
+    format!("SET {DATABASE}=COALESCE({DATABASE},{});", database())
+}
+
+/// Returns the expression for the identity that [`read_database`] stores.
+pub(super) fn database() -> String {
     format!(
-        "SET {DATABASE}=COALESCE({DATABASE},CAST(CONV(LEFT(SHA2(COALESCE(\
+        "CAST(CONV(LEFT(SHA2(COALESCE(\
          /*M! IF((SELECT COUNT(*) FROM information_schema.global_variables \
          WHERE variable_name='WSREP_ON' AND variable_value='ON')>0,(SELECT variable_value \
          FROM information_schema.global_status WHERE variable_name='WSREP_CLUSTER_STATE_UUID'),NULL),*/\
          /*!80000 IF(@@gtid_mode='ON',(SELECT MAX(variable_value) FROM performance_schema.global_variables \
          WHERE variable_name='group_replication_group_name' AND variable_value<>''),NULL),*/\
-         CONCAT({HERE},'/',{STARTED})),256),12),16,10) AS UNSIGNED));"
+         CONCAT({HERE},'/',{STARTED})),256),12),16,10) AS UNSIGNED)"
     )
 }
 

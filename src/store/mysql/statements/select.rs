@@ -1,7 +1,7 @@
 //! SELECT statements that read records, waiters and ownership, including the columns that identify the response.
 
 use super::super::schema::VERSION_COLUMNS;
-use super::database_id::{DATABASE, read_database};
+use super::database_id::{DATABASE, database, read_database};
 use super::fragments::{CHANGED, HERE, REQUEST, SERVER_TIME, SESSIONS, ago, hex, queue_lock_name};
 use super::history::success;
 use super::queue::{queue_columns, waiters};
@@ -31,23 +31,35 @@ pub(in crate::store::mysql) fn select_record(
     contender: &Contender,
     entry: Option<QueueEntry>,
 ) -> String {
-    let action = hex(contender.action.as_str());
+    match entry {
+        Some(entry) => {
+            let queue = queue_columns(&hex(contender.action.as_str()), entry);
+            let columns = format!("{queue},{DATABASE} AS dlock_database");
+            format!("{}{}", read_database(), record_rows(contender, &columns))
+        }
+        None => record_rows(contender, ""),
+    }
+}
+
+/// Reads what [`select_record`] reads for the waiter with `entry`, with one statement, for a new session.
+pub(in crate::store::mysql) fn glance(contender: &Contender, entry: QueueEntry) -> String {
+    let queue = queue_columns(&hex(contender.action.as_str()), entry);
+    record_rows(
+        contender,
+        &format!("{queue},{} AS dlock_database", database()),
+    )
+}
+
+/// Reads the row of the contender's action, with the additional `columns`.
+fn record_rows(contender: &Contender, columns: &str) -> String {
     let (success, join) = success(contender);
-    let (prepare, columns) = match entry {
-        Some(entry) => (
-            read_database(),
-            format!(
-                "{},{DATABASE} AS dlock_database",
-                queue_columns(&action, entry)
-            ),
-        ),
-        None => (String::new(), String::new()),
-    };
-    let select = rows(
+    rows(
         &format!(",{CHANGED}>0 AS changed{success}{columns}"),
-        &format!("dlock_lock AS l ON l.action={action}{join}"),
-    );
-    format!("{prepare}{select}")
+        &format!(
+            "dlock_lock AS l ON l.action={}{join}",
+            hex(contender.action.as_str())
+        ),
+    )
 }
 
 /// Returns 1 if the holder of `action` has no queue lock, but a session that is alive on this server.
