@@ -10,7 +10,7 @@ DESTDIR ?=
 # the tests.
 SCRATCH := $(shell [ "$$(df --output=avail -B1G /dev/shm 2>/dev/null | tail -n 1)" -ge 4 ] 2>/dev/null && \
 	[ -w /dev/shm ] && echo /dev/shm || echo $${TMPDIR:-/tmp})
-test chaos stress migrations failovers: export TMPDIR := $(SCRATCH)
+test chaos stress migrations failovers bench-guard: export TMPDIR := $(SCRATCH)
 
 # All programs that users get are static: they need no C library and no name service in the image or on the machine.
 # The flags are here and not in .cargo/config.toml, because they require --target, and because the compiler could not
@@ -29,7 +29,7 @@ STATIC_FLAGS = -C target-feature=+crt-static -C relocation-model=static --remap-
 DIST = $(TARGET)/dist$(if $(filter-out $(HOST),$(TRIPLE)),/$(TRIPLE))
 BUILD_STATIC = build --locked --bin dlock --target $(TRIPLE) --target-dir $(STATIC)
 
-.PHONY: help all check demo demo-page test model static chaos stress migrations failovers lint deny bench generated install clean deb archive image packages reproducible
+.PHONY: help all check demo demo-page test model static chaos stress migrations failovers lint deny bench bench-guard generated install clean deb archive image packages reproducible
 
 # `dlock version` prints this commit.
 all static: export DLOCK_COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
@@ -151,10 +151,16 @@ deny: ## Check the licences, versions and sources of the dependencies
 
 # Measures the cost of one exec, the queue, dlock status, and the page of dlock serve. Compares dlock with etcdctl, with
 # flock and with a program that acquires no lock. The measured dlock is the program that `make` builds.
-bench: export RUSTFLAGS = $(STATIC_FLAGS)
+bench bench-guard: export RUSTFLAGS = $(STATIC_FLAGS)
 bench: ## Compare the speed of dlock, etcdctl and flock
 	tests/servers/fetch mariadb mysql etcd zsh fish bash-completion chromium
 	$(CARGO) bench --locked --target $(HOST) --target-dir $(STATIC) --bench exec --bench queue --bench status --bench serve
+
+# Measures at most three times, for less than a minute each. With DLOCK_EARLIER=PATH, it measures once, and also measures
+# the program at that path.
+bench-guard: ## Fail if dlock has become slow in comparison with etcdctl
+	tests/servers/fetch mariadb mysql etcd
+	$(CARGO) bench --locked --target $(HOST) --target-dir $(STATIC) --bench queue -- guard
 
 # Renders man/*.1 and completions/ from the command-line grammar. Renders the sample output of the section *A lock is
 # stuck* in the READMEs and dlock(7) from real runs.

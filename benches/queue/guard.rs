@@ -115,9 +115,9 @@ fn measure(page: &mut Page, competitors: &[&Competitor], factor: usize, folder: 
         });
         rows.push(row);
     }
-    let heads = LIMITS.map(|(name, limit)| format!("{name}, at most {limit:.2}"));
+    let titles = LIMITS.map(|(name, limit)| format!("{name}, at most {limit:.2}"));
     let mut columns = vec!["competitor"];
-    columns.extend(heads.iter().map(String::as_str));
+    columns.extend(titles.iter().map(String::as_str));
     columns.push("within the limits");
     page.table(&columns, &rows);
     holds

@@ -11,7 +11,7 @@
 //! the queue lock and watches the record. If the queue lock does not work, waiters poll the record, and normally
 //! acquire the lease in the order of their queue entries.
 //!
-//! - `queue`: decides the next request from the record and the queue
+//! - `queue`: decides the next request from the record and the queue; `queue_lock`: decides whether the queue lock works
 //! - `confirm`: decides when a grant counts, and creates the request that releases everything when the contender gives
 //!   up
 //! - `failure`: handles failed requests; `limits`: computes the time limits; `backoff`: computes pauses and limits the
@@ -23,11 +23,13 @@ mod failure;
 mod lease;
 mod limits;
 mod queue;
+mod queue_lock;
 
 use std::time::Duration;
 
 use self::backoff::{Backoff, LONGEST_PAUSE};
 pub use self::lease::AcquiredLease;
+use self::queue_lock::QueueLockHealth;
 use crate::lease::instant::BootInstant;
 use crate::lease::timing::Timing;
 use crate::lease::{Grant, OwnerId, Token};
@@ -148,7 +150,7 @@ pub struct Acquire {
     first_response: Option<BootInstant>,
     /// True if the server has refused a connection because the maximum number of connections was reached.
     was_full: bool,
-    queue_lock: QueueLock,
+    queue_lock: QueueLockHealth,
     phase: AcquirePhase,
     /// True after a request is returned to the caller, until its response is handled.
     in_flight: bool,
@@ -156,14 +158,6 @@ pub struct Acquire {
     backoff: Backoff,
     /// Number of consecutive attempts on a record that could be acquired.
     consecutive_tries: u32,
-    /// Number of consecutive reads that found an unexpected owner of the queue lock.
-    queue_lock_anomalies: u32,
-    /// Instant from which to try the queue lock again after it was disabled for a ttl. This instant stays set when the
-    /// queue lock is available again. None if the queue lock was never disabled for a ttl, or if it does not work.
-    retry_queue_lock_at: Option<BootInstant>,
-    silence: SilenceLimit,
-    /// Number of consecutive waits that ended without the queue lock.
-    failed_waits: u32,
     /// Position of the latest waiter that this contender has let pass. Zero if there is none.
     let_pass: u64,
     observation: Option<Observation>,
@@ -189,16 +183,12 @@ impl Acquire {
             started: now,
             first_response: None,
             was_full: false,
-            queue_lock: QueueLock::Available,
+            queue_lock: QueueLockHealth::new(),
             phase: AcquirePhase::TryAcquire(AcquireMode::First),
             in_flight: false,
             next_at: now,
             backoff: Backoff::default(),
             consecutive_tries: 0,
-            queue_lock_anomalies: 0,
-            retry_queue_lock_at: None,
-            silence: SilenceLimit::default(),
-            failed_waits: 0,
             let_pass: 0,
             observation: None,
             lost_grants: LostGrants::new(timing.ttl),
@@ -211,6 +201,7 @@ impl Acquire {
     }
 
     /// Returns the instant from which the limits of the acquisition are measured.
+    #[must_use]
     pub const fn started(&self) -> BootInstant {
         self.started
     }
@@ -274,10 +265,10 @@ impl Acquire {
             AcquirePhase::TryAcquire(mode) => Request::TryAcquire(AcquireRequest {
                 owner_id: self.owner_id,
                 mode,
-                queue_lock: self.queue_lock,
+                queue_lock: self.queue_lock(),
                 last_read: self.lost_grants.last_read(),
                 // A take-over follows a read of the queue immediately.
-                in_order: self.queue_lock == QueueLock::Available
+                in_order: self.queue_lock.is_available()
                     && matches!(mode, AcquireMode::First | AcquireMode::IfFree)
                     && !self.is_left_free(now),
             }),
@@ -293,7 +284,7 @@ impl Acquire {
                 last_read: self.lost_grants.last_read(),
             }),
             AcquirePhase::Confirm { token, .. } => {
-                Request::Renew(RenewRequest::new(self.grant(token), self.queue_lock))
+                Request::Renew(RenewRequest::new(self.grant(token), self.queue_lock()))
             }
             AcquirePhase::FreeOwnRecord(token) => Request::Release(ReleaseRequest {
                 token: Some(token),
@@ -394,20 +385,20 @@ impl Acquire {
     /// Returns the availability of the queue lock for this acquisition.
     #[must_use]
     pub const fn queue_lock(&self) -> QueueLock {
-        self.queue_lock
+        self.queue_lock.state()
     }
 
-    /// If the queue lock is unavailable, returns true if this contender tries it again later. The reason is then that
-    /// another session has kept the queue lock for too long, or that an earlier waiter has not waited for it again.
+    /// If the queue lock is unavailable, returns true if this contender tries it again later. The reason is then that a
+    /// foreign session has kept the queue lock for too long.
     #[must_use]
     pub fn retries_queue_lock(&self) -> bool {
-        self.retry_queue_lock_at.is_some()
+        self.queue_lock.is_tried_again()
     }
 
     /// Returns the silences after which connections have ended.
     #[must_use]
     pub const fn silence(&self) -> SilenceLimit {
-        self.silence
+        self.queue_lock.silence()
     }
 
     /// Returns the most recently read record, the number of waiters that were ahead of this contender, and the instant at
@@ -439,13 +430,7 @@ impl Acquire {
     pub fn normalize_for_model(&mut self, now: BootInstant) {
         let past = BootInstant::new(Duration::ZERO);
         self.backoff = Backoff::default();
-        // A silence limit only makes waits shorter.
-        self.silence = SilenceLimit::default();
-        if let Some(at) = &mut self.retry_queue_lock_at
-            && now >= *at
-        {
-            *at = past;
-        }
+        self.queue_lock.normalize_for_model(now);
         self.lost_grants.normalize_for_model(now);
         if self.next_at <= now {
             self.next_at = past;
@@ -476,7 +461,7 @@ impl Acquire {
         {
             *since = past;
         }
-        if self.queue_lock == QueueLock::Available
+        if self.queue_lock.is_available()
             && let Some(last) = &mut self.observed
         {
             last.ahead = 0;

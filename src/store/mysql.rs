@@ -17,6 +17,7 @@ mod exchange;
 mod group;
 mod hosts;
 mod release;
+mod reminder;
 mod rows;
 pub mod schema;
 mod session_rows;

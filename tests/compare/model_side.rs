@@ -463,13 +463,9 @@ impl ModelSide {
             RequestKind::Enqueue => Request::Enqueue(entry),
             RequestKind::WaitTurn(choice, may_acquire, lets_pass) => {
                 Request::WaitTurn(WaitRequest {
-                    owner_id,
-                    limit: Some(WAIT_LIMIT),
-                    prune_dead: false,
-                    lets_pass,
-                    let_pass: 0,
                     may_acquire,
-                    last_read: last_read(choice),
+                    lets_pass,
+                    ..wait_request(owner_id, last_read(choice))
                 })
             }
             RequestKind::Renew(grant_choice, note) => {
@@ -551,5 +547,18 @@ fn kind_of(code: u16) -> FailureKind {
         1047 | 1290 => FailureKind::Unreachable,
         1105 => FailureKind::NoQueueLock,
         other => panic!("no sequence contains error {other}"),
+    }
+}
+
+/// Returns a wait that is followed by an attempt.
+const fn wait_request(owner_id: OwnerId, last_read: Option<LastRead>) -> WaitRequest {
+    WaitRequest {
+        owner_id,
+        limit: Some(WAIT_LIMIT),
+        prune_dead: false,
+        lets_pass: false,
+        let_pass: 0,
+        may_acquire: true,
+        last_read,
     }
 }

@@ -181,8 +181,8 @@ fn queue_state(view_of_row: RowView) -> QueueState {
     QueueState {
         lock_owner: view_of_row.lock_owner,
         ahead: view_of_row.ahead.into(),
-        is_behind_other: view_of_row.is_behind_other,
-        is_behind_mark: view_of_row.is_behind_mark,
+        is_behind_other: view_of_row.behind.poller,
+        is_behind_mark: view_of_row.behind.mark,
         head_waiting_for: None,
         database: Some(DatabaseId(view_of_row.database.into())),
     }

@@ -26,7 +26,7 @@ use crate::time::{TTL, Tick, whole_ticks};
 pub(crate) use self::statements::{Note, Statement};
 use self::types::owner_id_in;
 pub(crate) use self::types::{
-    NUMBER_BYTE, Raw, Row, RowView, Rules, Session, Stage, WaiterEntry, owner_id_of_number,
+    Behind, NUMBER_BYTE, Raw, Row, RowView, Rules, Session, Stage, WaiterEntry, owner_id_of_number,
 };
 
 /// Owner id of the holder that belongs to no client.
@@ -577,12 +577,15 @@ impl Server {
         changed: bool,
     ) -> Raw {
         let (lock_owner, ahead) = self.queue_state(clock, session, owner_id, queue_lock);
-        let is_behind_other =
-            queue_lock == QueueLock::Available && self.is_behind_other(clock, owner_id);
-        let is_behind_mark = queue_lock == QueueLock::Available && self.is_behind_mark(owner_id, 0);
+        let behind = match queue_lock {
+            QueueLock::Available => Behind {
+                poller: self.is_behind_other(clock, owner_id),
+                mark: self.is_behind_mark(owner_id, 0),
+            },
+            QueueLock::Unavailable => Behind::default(),
+        };
         let view_of_row = RowView {
-            is_behind_other,
-            is_behind_mark,
+            behind,
             ..self.view_of_row(clock, lock_owner, ahead)
         };
         Raw::Row(view_of_row, changed)
@@ -608,8 +611,10 @@ impl Server {
             },
             lock_owner,
             ahead,
-            is_behind_other: false,
-            is_behind_mark: false,
+            behind: Behind {
+                poller: false,
+                mark: false,
+            },
             note: self.row.note,
             database: self.database,
         }

@@ -56,10 +56,10 @@ impl Acquire {
         self.phase = AcquirePhase::Acquired(AcquiredLease {
             grant: self.grant(token),
             sent,
-            queue_lock: self.queue_lock,
+            queue_lock: self.queue_lock(),
             has_entry: self.entry != OwnEntry::None,
             earlier_sessions: sessions,
-            silence: self.silence,
+            silence: self.silence(),
         });
     }
 
@@ -83,7 +83,7 @@ impl Acquire {
         ReleaseRequest {
             owner_id: self.owner_id,
             token: None,
-            queue_lock: self.queue_lock,
+            queue_lock: self.queue_lock(),
             has_entry: self.entry != OwnEntry::None,
             keep: None,
             run: None,

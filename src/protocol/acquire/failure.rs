@@ -5,32 +5,28 @@ use std::time::Duration;
 
 use super::backoff::RETRY_DELAY;
 use super::limits::FINAL_TRY;
+use super::queue_lock::Reaction;
 use super::{Acquire, AcquirePhase, OwnEntry};
 use crate::lease::instant::BootInstant;
-use crate::store::{AcquireMode, Failure, FailureKind, QueueLock, TimedResponse};
+use crate::store::{AcquireMode, Failure, FailureKind, TimedResponse};
 
 /// Longest pause after a failure, before the jitter is applied. dlock normally reconnects to a restarted server within
 /// about this time.
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
-
-/// Maximum number of consecutive refusals of named locks. After more refusals, named locks count as broken.
-const MAX_REFUSALS: u32 = 2;
 
 impl Acquire {
     pub(super) fn failed(&mut self, now: BootInstant, response: &TimedResponse, failure: &Failure) {
         // dlock closes the connection after every failure. Therefore this process no longer owns the queue lock, and
         // the session in the queue entry ends.
         self.disconnected();
-        (self.consecutive_tries, self.queue_lock_anomalies) = (0, 0);
+        self.consecutive_tries = 0;
         if response.could_grant {
             self.unknown_since.get_or_insert(response.sent);
         }
-        if matches!(self.phase, AcquirePhase::WaitTurn { .. })
-            && failure.kind == FailureKind::Unknown
-        {
-            self.silence
-                .ended_after(response.received.since(response.sent));
-        }
+        let is_cut = matches!(self.phase, AcquirePhase::WaitTurn { .. })
+            && failure.kind == FailureKind::Unknown;
+        let waited = is_cut.then(|| response.received.since(response.sent));
+        self.queue_lock.connection_lost(waited);
         match failure.kind {
             FailureKind::LoginRefused if self.first_response.is_some() => {}
             FailureKind::LoginRefused
@@ -40,12 +36,9 @@ impl Acquire {
                 self.phase = AcquirePhase::Refused(failure.clone());
                 return;
             }
-            FailureKind::NoQueueLock if self.queue_lock == QueueLock::Available => {
-                // A server or a proxy may also refuse a single request.
-                self.failed_waits += 1;
-                match self.failed_waits > MAX_REFUSALS {
-                    true => self.disable_queue_lock(None),
-                    false => self.next_at = now + RETRY_DELAY * self.failed_waits,
+            FailureKind::NoQueueLock if self.queue_lock.is_available() => {
+                if let Reaction::TryAgain(pause) = self.queue_lock.refused() {
+                    self.next_at = now + pause;
                 }
                 if matches!(
                     self.phase,

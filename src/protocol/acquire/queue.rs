@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::backoff::{LONGEST_PAUSE, RETRY_DELAY};
+use super::queue_lock::Reaction;
 use super::{Acquire, AcquirePhase, HEAD_PRIORITY, LastObserved, OwnEntry, WAIT};
 use crate::lease::instant::BootInstant;
 use crate::mutant::{self, Safeguard};
@@ -20,11 +21,6 @@ const LONGEST_PAUSE_BEHIND: Duration = Duration::from_secs(3);
 /// Maximum number of consecutive attempts, without a pause between them, on a record that can be acquired.
 const MAX_TRIES: u32 = 3;
 
-/// Maximum number of consecutive anomalies of the queue lock. If more anomalies occur, the queue lock normally counts
-/// as broken. A single anomaly can be harmless: a session that is granted the lease by its first packet owns the queue
-/// lock for a moment before the record or a queue entry contains that session.
-const MAX_ANOMALIES: u32 = 3;
-
 /// Minimum time of a wait that the server cut, a little less than the second in the SQL statement.
 const SERVER_SLICE: Duration = Duration::from_millis(900);
 
@@ -34,7 +30,7 @@ impl Acquire {
     pub const fn queue_entry(&self) -> QueueEntry {
         QueueEntry {
             owner_id: self.owner_id,
-            queue_lock: self.queue_lock,
+            queue_lock: self.queue_lock(),
         }
     }
 
@@ -57,7 +53,7 @@ impl Acquire {
         });
         let observation = Observation::next(self.observation, received, record);
         self.observation = Some(observation);
-        let session = match (self.queue_lock, queue.lock_owner) {
+        let session = match (self.queue_lock(), queue.lock_owner) {
             (QueueLock::Available, QueueLockOwner::Own) => HolderSession::LostQueueLock,
             _ => HolderSession::Unknown,
         };
@@ -69,7 +65,7 @@ impl Acquire {
         if mutant::is_disabled(Safeguard::OwnClock) && self.try_if(now, allowed_at, record) {
             return;
         }
-        match (self.queue_lock, queue.lock_owner) {
+        match (self.queue_lock(), queue.lock_owner) {
             // The server has reported that it granted the queue lock to this session. If this session does not own the
             // queue lock, the report was false.
             (QueueLock::Available, lock_owner)
@@ -78,27 +74,26 @@ impl Acquire {
                 self.wait_ended(now);
             }
             (QueueLock::Available, QueueLockOwner::Known) => {
-                (self.queue_lock_anomalies, self.retry_queue_lock_at) = (0, None);
+                self.queue_lock.has_known_owner();
                 self.phase = WAIT;
             }
             // The queue lock became free between two packets. The queue entry exists, so wait for the queue lock. While
             // a lost lease may be live, also wait for the queue lock, because an attempt is not allowed. The same applies
             // after polling: the session that had the queue lock has released it.
             (QueueLock::Available, QueueLockOwner::Free)
-                if was_enqueueing || lost_until.is_some() || self.retry_queue_lock_at.is_some() =>
+                if was_enqueueing || lost_until.is_some() || self.queue_lock.is_tried_again() =>
             {
                 self.phase = WAIT;
             }
             (QueueLock::Available, QueueLockOwner::Own) => {
-                (self.queue_lock_anomalies, self.failed_waits) = (0, 0);
-                self.retry_queue_lock_at = None;
+                self.queue_lock.is_own();
                 match looks_next {
                     true => self.phase = AcquirePhase::WaitTurn { lets_pass: true },
                     false => self.watch(now, allowed_at, record, queue),
                 }
             }
             (QueueLock::Unavailable, _) => {
-                (self.queue_lock_anomalies, self.failed_waits) = (0, 0);
+                self.queue_lock.polled();
                 self.watch(now, allowed_at, record, queue);
             }
             (
@@ -107,51 +102,44 @@ impl Acquire {
                 | QueueLockOwner::Foreign
                 | QueueLockOwner::NotQueried),
             ) => {
-                self.queue_lock_anomalies += 1;
                 let is_foreign = lock_owner == QueueLockOwner::Foreign;
-                let may_wait = is_foreign
-                    && self.foreign_limit().is_some()
-                    && self.retry_queue_lock_at.is_none();
-                let anomalies = self.queue_lock_anomalies;
-                if may_wait && anomalies > MAX_ANOMALIES {
-                    self.phase = WAIT;
-                } else {
-                    self.retry_or_disable_queue_lock(now, anomalies, is_foreign);
-                }
+                let may_wait = self.foreign_limit().is_some();
+                let ttl = self.timing.ttl;
+                let reaction = self
+                    .queue_lock
+                    .has_unexpected_owner(now, ttl, is_foreign, may_wait);
+                self.react(now, reaction);
             }
         }
     }
 
     /// Handles a wait that ended without the queue lock.
     pub(super) fn wait_ended(&mut self, now: BootInstant) {
-        self.failed_waits += 1;
-        let anomalies = self.failed_waits.max(self.queue_lock_anomalies);
-        self.retry_or_disable_queue_lock(now, anomalies, self.is_behind_foreign());
+        let reaction = self.queue_lock.wait_ended(now, self.timing.ttl);
+        self.react(now, reaction);
+    }
+
+    fn react(&mut self, now: BootInstant, reaction: Reaction) {
+        self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree);
+        match reaction {
+            Reaction::Wait => self.phase = WAIT,
+            Reaction::TryAgain(pause) => self.next_at = now + pause,
+            // The queue entry must be refreshed as the entry of a poller. Otherwise other contenders would consider this
+            // contender dead.
+            Reaction::Poll => self.disconnected(),
+        }
     }
 
     /// Returns true if the wait that `response` ends was shorter than the user's limit, because something between dlock
     /// and the server ends silent connections, or because the server has few threads. The next wait follows immediately.
     pub(super) fn is_slice(&self, response: &TimedResponse) -> bool {
         let waited = response.received.since(response.sent);
-        let is_over = self.longest_wait().is_some_and(|longest| waited >= longest);
+        let is_over = (self.queue_lock.longest_wait()).is_some_and(|longest| waited >= longest);
         let is_cut = matches!(response.outcome, Ok(Response::WaitSliced)) && waited >= SERVER_SLICE;
-        (is_over || is_cut) && !self.is_behind_foreign()
+        (is_over || is_cut) && !self.queue_lock.is_behind_foreign()
     }
 
-    /// Returns the maximum time of one wait for the queue lock. The SQL statement rounds this time up to the next whole
-    /// second. None if no limit is known.
-    fn longest_wait(&self) -> Option<Duration> {
-        let silence = Duration::from_secs(self.silence.longest_silence()?.as_secs());
-        Some(silence.saturating_sub(Duration::from_millis(1)))
-    }
-
-    /// Returns true if this contender waits behind a foreign session that has the queue lock.
-    fn is_behind_foreign(&self) -> bool {
-        self.queue_lock_anomalies > MAX_ANOMALIES
-    }
-
-    /// Returns the maximum time to wait for the queue lock behind a foreign session. A foreign session neither holds
-    /// the lease nor has a queue entry. On a server that stalls, a contender's session can be foreign until its grant
+    /// Returns the maximum time to wait for the queue lock behind a foreign session. On a server that stalls, a contender's session can be foreign until its grant
     /// is committed. Therefore the maximum time is one ttl, or half of `--wait` if that is shorter. None if this time
     /// is too short to be worth a wait.
     fn foreign_limit(&self) -> Option<Duration> {
@@ -163,29 +151,11 @@ impl Acquire {
     /// Returns the maximum time to wait for the queue lock if the user's wait limit expires after `left`. None waits
     /// forever.
     pub(super) fn wait_turn_limit(&self, left: Option<Duration>) -> Option<Duration> {
-        let foreign = self.foreign_limit().filter(|_| self.is_behind_foreign());
-        let limits = [left, foreign, self.longest_wait()];
+        let foreign = self
+            .foreign_limit()
+            .filter(|_| self.queue_lock.is_behind_foreign());
+        let limits = [left, foreign, self.queue_lock.longest_wait()];
         limits.into_iter().flatten().min()
-    }
-
-    /// Tries to acquire the lease again after `anomalies` consecutive anomalies of the queue lock. Disables the queue
-    /// lock after more than [`MAX_ANOMALIES`], for a ttl if a foreign session has it.
-    fn retry_or_disable_queue_lock(&mut self, now: BootInstant, anomalies: u32, is_foreign: bool) {
-        self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree);
-        if anomalies > MAX_ANOMALIES {
-            self.disable_queue_lock(is_foreign.then(|| now + self.timing.ttl));
-        } else {
-            self.next_at = now + RETRY_DELAY * anomalies;
-        }
-    }
-
-    /// Disables the queue lock until `retry_at`, or for the rest of the acquisition.
-    pub(super) fn disable_queue_lock(&mut self, retry_at: Option<BootInstant>) {
-        self.queue_lock = QueueLock::Unavailable;
-        self.retry_queue_lock_at = retry_at;
-        // The queue entry must be refreshed as the entry of a poller. Otherwise other contenders would consider this
-        // contender dead.
-        self.disconnected();
     }
 
     /// Returns true if an earlier waiter that the queue lock does not order has left the record free for
@@ -204,17 +174,14 @@ impl Acquire {
         record: &LockRecord,
         queue: &QueueState,
     ) {
-        let has_queue_lock = self.queue_lock == QueueLock::Available;
+        let has_queue_lock = self.queue_lock.is_available();
         // A live waiter that the queue lock does not order came first.
         let is_behind = match has_queue_lock {
             true => queue.is_behind_other,
             false => queue.ahead > 0,
         };
-        if !has_queue_lock && self.retry_queue_lock_at.is_some_and(|at| now >= at) {
-            self.queue_lock = QueueLock::Available;
+        if self.queue_lock.try_again(now) {
             self.disconnected();
-            // If the foreign session still has the queue lock, the next read disables it again.
-            self.queue_lock_anomalies = MAX_ANOMALIES;
             self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree);
             return;
         }

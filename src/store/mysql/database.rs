@@ -3,16 +3,14 @@
 use std::time::Duration;
 
 use super::connection::Connection;
-use super::exchange::RequestKind;
 use super::hosts::Hosts;
-use super::{rows, statements};
+use super::statements;
 use crate::lease::instant::BootInstant;
 use crate::store::connected::{ConnectedServer, SkippedHost};
 use crate::store::lost_grant::has_lost;
 use crate::store::target::Targets;
 use crate::store::{
-    Contender, Failure, FailureKind, LockRecord, QueueEntry, Request, Response, ServerTime,
-    TimedResponse,
+    Contender, Failure, FailureKind, LockRecord, Request, Response, ServerTime, TimedResponse,
 };
 use crate::sys::{clock, socket::Interrupter};
 
@@ -127,21 +125,8 @@ impl Database {
         self.timed(outcome)
     }
 
-    /// Reads the record and the queue for a reminder of the waiter with `entry`. Sends one statement, on a connection that
-    /// is then closed. The statement does not depend on the settings of the session, and no failure needs an explanation.
-    pub fn glance(&mut self, contender: &Contender, entry: QueueEntry) -> TimedResponse {
-        self.timing = RequestTiming::new();
-        let select = statements::glance(contender, entry);
-        let found = self.exchange(RequestKind::Glance, &select, rows::read_result);
-        let outcome = found.and_then(|found| {
-            let found = found.or_unknown(&contender.action);
-            found.unless_done(Response::NotAcquired)
-        });
-        self.timed(outcome)
-    }
-
     /// Returns the response of the current request with its times.
-    fn timed(&self, outcome: Result<Response, Failure>) -> TimedResponse {
+    pub(super) fn timed(&self, outcome: Result<Response, Failure>) -> TimedResponse {
         TimedResponse {
             sent: self.timing.sent,
             received: clock::now(),

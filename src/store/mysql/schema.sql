@@ -25,12 +25,12 @@ CREATE TABLE IF NOT EXISTS dlock_waiter (
   namespace    VARBINARY(255)  NOT NULL DEFAULT '',
   command      VARBINARY(255)  NOT NULL DEFAULT '',
   polls        TINYINT         NOT NULL,              -- 1: waits without the queue lock, updates last_seen_at
-  waits_again  TINYINT         NOT NULL DEFAULT 0,    -- 1: has started another wait for the queue lock
   server       VARBINARY(255)  NOT NULL,              -- server of the waiter's session
   session_id   BIGINT UNSIGNED NOT NULL,              -- id of the session on that server
   account      VARBINARY(255)  NOT NULL,              -- account of the session; it can see the session
   enqueued_at  DATETIME(6)     NOT NULL,
   last_seen_at DATETIME(6)     NOT NULL,
+  waits_again  TINYINT         NOT NULL DEFAULT 0,    -- 1: has started another wait for the queue lock
   KEY queue (action, position)
 ) ENGINE=InnoDB;
 

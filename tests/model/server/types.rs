@@ -106,6 +106,15 @@ pub(crate) struct Rules {
     pub(crate) reassertion_overwrites: bool,
 }
 
+/// The waiters that came before a contender and that the queue lock does not order correctly.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Behind {
+    /// True if one of them is a live poller.
+    pub(crate) poller: bool,
+    /// True if one of them has a mark.
+    pub(crate) mark: bool,
+}
+
 /// The row and the state of the queue in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct RowView {
@@ -120,8 +129,7 @@ pub(crate) struct RowView {
     pub(crate) paused: u8,
     pub(crate) lock_owner: QueueLockOwner,
     pub(crate) ahead: u8,
-    pub(crate) is_behind_other: bool,
-    pub(crate) is_behind_mark: bool,
+    pub(crate) behind: Behind,
     pub(crate) note: Option<Note>,
     pub(crate) database: u8,
 }

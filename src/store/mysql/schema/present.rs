@@ -11,8 +11,9 @@ pub(super) const PRESENT: Schema = Schema {
     upgrades: &[TO_VERSION_2],
 };
 
-/// Adds the sessions of a command, the exit status that dlock chose, and the waiting time of a run. A program of version 1 neither notes nor ends
-/// sessions, as before the upgrade, and records no such status and time.
+/// Adds the sessions of a command, the exit status that dlock chose, the waiting time of a run, and the mark of a waiter that
+/// waits again. A program of version 1 neither notes nor ends sessions, as before the upgrade, records no such status and
+/// time, and marks no queue entry.
 pub(super) const TO_VERSION_2: Upgrade = Upgrade {
     version: 2,
     min_version: 1,
@@ -36,6 +37,11 @@ pub(super) const TO_VERSION_2: Upgrade = Upgrade {
             table: "dlock_lock",
             name: "sessions",
             definition: "VARBINARY(8191) NULL",
+        },
+        NewColumn {
+            table: "dlock_waiter",
+            name: "waits_again",
+            definition: "TINYINT NOT NULL DEFAULT 0",
         },
     ],
 };

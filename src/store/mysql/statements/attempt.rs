@@ -83,21 +83,7 @@ pub(in crate::store::mysql) fn attempt(
         Some(_) if after_wait.is_none() => read_database(),
         _ => String::new(),
     };
-    let (has_queue_lock, requires_queue_lock) = match request.queue_lock {
-        QueueLock::Available if mutant::is_disabled(Safeguard::OwnClock) => ("1", String::new()),
-        QueueLock::Available => ("1", format!(" AND {}", owns_queue_lock(&name))),
-        QueueLock::Unavailable => ("0", String::new()),
-    };
-    // All waiters wait for this packet, so it has no separate check that the server accepts writes.
-    let accepts_writes = match after_wait {
-        Some(_) => format!(" AND NOT {READ_ONLY}"),
-        None => String::new(),
-    };
-    let required = format!(
-        "{requires_queue_lock}{accepts_writes}{}{}",
-        not_before(request.last_read),
-        in_order(request, after_wait)
-    );
+    let required = required(request, after_wait, &name);
     let highest = request.last_read.map_or_else(String::new, |last| {
         format!(",{}", last.highest_token.0.saturating_add(1))
     });
@@ -171,6 +157,27 @@ pub(in crate::store::mysql) fn attempt(
          WHERE action={action_hex} AND {version}{required} AND {expected} AND {NOT_PAUSED}{not_done}{passable};\
          {commit}{proof}",
         facts = assignments(&contender.holder),
+        has_queue_lock = u8::from(request.queue_lock == QueueLock::Available),
+    )
+}
+
+/// Returns the conditions of a grant, which begin with AND, that depend on the queue lock `name`, the server and the queue.
+fn required(request: &AcquireRequest, after_wait: Option<&WaitRequest>, name: &str) -> String {
+    let requires_queue_lock = match request.queue_lock {
+        QueueLock::Available if !mutant::is_disabled(Safeguard::OwnClock) => {
+            format!(" AND {}", owns_queue_lock(name))
+        }
+        QueueLock::Available | QueueLock::Unavailable => String::new(),
+    };
+    // All waiters wait for this packet, so it has no separate check that the server accepts writes.
+    let accepts_writes = match after_wait {
+        Some(_) => format!(" AND NOT {READ_ONLY}"),
+        None => String::new(),
+    };
+    format!(
+        "{requires_queue_lock}{accepts_writes}{}{}",
+        not_before(request.last_read),
+        in_order(request, after_wait)
     )
 }
 
