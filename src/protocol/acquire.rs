@@ -349,6 +349,7 @@ impl Acquire {
             Ok(Response::HasLetPass(position)) => {
                 self.let_pass = *position;
                 self.phase = WAIT;
+                self.backoff.has_let_pass();
             }
             Ok(Response::Lost(_)) => self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree),
             Ok(Response::Released | Response::ReleasedUnrecorded(_) | Response::NotHolder(_)) => {

@@ -110,7 +110,8 @@ pub struct WaitRequest {
     pub limit: Option<Duration>,
     /// True if the queue entries of dead waiters are removed after the wait.
     pub prune_dead: bool,
-    /// True if this waiter, once it has the queue lock, releases it for an earlier waiter that waits again. Otherwise the
+    /// True if this waiter, once it has the queue lock, releases it for an earlier waiter that waits again, and then waits
+    /// again. Otherwise the
     /// attempt fails if the queue contains the entry of such a waiter ([`QueueState::is_behind_mark`](super::QueueState)).
     pub lets_pass: bool,
     /// Position of the latest waiter that this waiter has let pass. Zero if there is none. Only waiters with later

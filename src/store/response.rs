@@ -27,8 +27,8 @@ pub enum Response {
     WaitEnded,
     /// The wait ended without the queue lock before its limit, because each wait keeps one of few threads of the server.
     WaitSliced,
-    /// This process was granted the queue lock, and released it because a waiter that came before it is waiting for it
-    /// again. Contains the position of that waiter in the queue.
+    /// This process was granted the queue lock, released it because a waiter that came before it was waiting for it again,
+    /// and has waited again. Contains the position of that waiter in the queue. This process may have the queue lock.
     HasLetPass(u64),
     /// The renewal changed the record, and this process holds the lease. Contains the sessions of the command that are
     /// now noted in the record, or the failure that prevented dlock from finding them. None if the renewal did not look

@@ -43,6 +43,8 @@ pub(crate) struct Server {
     pub(crate) queue_lock: Vec<Session>,
     /// The sessions that execute a wait for the queue lock.
     waiting: Vec<Session>,
+    /// The sessions that wait again after they have let a waiter pass, each with the position of that waiter.
+    passing: Vec<(Session, u8)>,
     /// Owner ids of waiters that have let another waiter pass, each with the position of that waiter.
     pub(crate) let_pass: Vec<(u8, u8)>,
     /// True if a waiter was granted the queue lock and kept it although an earlier waiter was waiting for it, which it had
@@ -89,6 +91,7 @@ impl Server {
             },
             queue_lock: Vec::new(),
             waiting: Vec::new(),
+            passing: Vec::new(),
             let_pass: Vec::new(),
             has_overtaken: false,
             has_passed_twice: false,
@@ -200,6 +203,7 @@ impl Server {
     pub(crate) fn end(&mut self, session: Session) {
         self.queue_lock.retain(|other| *other != session);
         self.waiting.retain(|other| *other != session);
+        self.passing.retain(|(other, _)| *other != session);
         self.handed_off.retain(|(_, other)| *other != session);
         self.replace_session(session, None);
     }
@@ -209,8 +213,9 @@ impl Server {
         self.end(Session::dropped(client));
         let (current, dropped) = (Session::current(client), Session::dropped(client));
         let handed_off = self.handed_off.iter_mut().map(|(_, session)| session);
+        let passing = self.passing.iter_mut().map(|(session, _)| session);
         let queue_lock = self.queue_lock.iter_mut().chain(&mut self.waiting);
-        for session in queue_lock.chain(handed_off) {
+        for session in queue_lock.chain(passing).chain(handed_off) {
             if *session == current {
                 *session = dropped;
             }
@@ -231,6 +236,7 @@ impl Server {
     pub(crate) fn restart(&mut self) {
         self.queue_lock.clear();
         self.waiting.clear();
+        self.passing.clear();
         self.handed_off.clear();
         self.row.session = None;
         self.statements.clear();
@@ -381,17 +387,16 @@ impl Server {
             }
             Request::WaitTurn(turn) => {
                 self.enqueue_and_mark(clock, session, owner_id, rules);
-                if !self.queue_lock.contains(&session) {
-                    self.queue_lock.push(session);
+                self.wait_in_line(session)?;
+                let mut passed = self.take_passed(session);
+                if passed.is_none() && turn.lets_pass {
+                    passed = self.let_earlier_waiter_pass(session, owner_id, turn.let_pass, rules);
+                    if let Some(position) = passed {
+                        self.passing.push((session, position));
+                        self.wait_in_line(session)?;
+                        self.take_passed(session);
+                    }
                 }
-                if self.queue_lock.first() != Some(&session) {
-                    self.waiting.push(session);
-                    return None;
-                }
-                let passed = match turn.lets_pass {
-                    true => self.let_earlier_waiter_pass(session, owner_id, turn.let_pass, rules),
-                    false => None,
-                };
                 match passed {
                     Some(position) => Raw::HasLetPass(position),
                     None => Raw::HasQueueLock,

@@ -58,6 +58,12 @@ impl Backoff {
         self.sent_at.drain(..old);
     }
 
+    /// Forgets the packets that were sent, after this contender has let another waiter pass. It lets each waiter pass only
+    /// once, and all waiters behind it may be waiting for it.
+    pub(super) fn has_let_pass(&mut self) {
+        self.sent_at.clear();
+    }
+
     /// Returns the next pause. Each pause is 1.5 times the previous pause, up to `longest`. A jitter that depends on
     /// `owner_id` then changes the pause by at most 25 %.
     pub(super) fn next_pause(&mut self, owner_id: OwnerId, longest: Duration) -> Duration {

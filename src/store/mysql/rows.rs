@@ -167,11 +167,8 @@ pub(super) fn wait_result(sets: &[Vec<Row>]) -> Result<Option<Response>, Failure
     let Some(passed) = passed else {
         return Ok(None);
     };
-    let passed = first_row(std::slice::from_ref(passed))?;
-    Ok(match flag(passed, "released")? {
-        true => Some(Response::HasLetPass(required(passed, "position")?)),
-        false => None,
-    })
+    let position = optional(first_row(std::slice::from_ref(passed))?, "position")?;
+    Ok(position.map(Response::HasLetPass))
 }
 
 /// Reads the row of a `release` packet.

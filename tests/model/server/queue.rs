@@ -72,6 +72,25 @@ impl Server {
             .any(|entry| entry.is_live_poller(clock))
     }
 
+    /// Adds `session` to the line for the queue lock unless it is there. Returns None if it now waits.
+    pub(super) fn wait_in_line(&mut self, session: Session) -> Option<()> {
+        if !self.queue_lock.contains(&session) {
+            self.queue_lock.push(session);
+        }
+        if self.queue_lock.first() == Some(&session) {
+            return Some(());
+        }
+        self.waiting.push(session);
+        None
+    }
+
+    /// Returns the position of the waiter that `session` has let pass in its present request. None if there is none.
+    pub(super) fn take_passed(&mut self, session: Session) -> Option<u8> {
+        let mut passing = self.passing.iter();
+        let index = passing.position(|(other, _)| *other == session)?;
+        Some(self.passing.remove(index).1)
+    }
+
     /// Returns true if an entry with a mark came before `owner_id`, at a later position than `let_pass`.
     pub(super) fn is_behind_mark(&self, owner_id: u8, let_pass: u64) -> bool {
         self.waiters_before(Some(owner_id))

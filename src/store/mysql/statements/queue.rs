@@ -3,7 +3,7 @@
 use super::database_id::read_database;
 use super::fragments::{
     HAS_SMALL_POOL, HERE, REQUEST, SESSIONS, SESSIONS_LISTED, ago, assignments, hex,
-    queue_lock_name, take_queue_lock,
+    owns_queue_lock, queue_lock_name, take_queue_lock,
 };
 use super::selection::Selection;
 use super::sessions::STARTED;
@@ -80,7 +80,7 @@ pub(in crate::store::mysql) fn wait_turn(
     let action = hex(contender.action.as_str());
     let name = "@dlock_queue_lock";
     let pass = match wait.lets_pass {
-        true => let_earlier_waiter_pass(&action, wait, name),
+        true => let_earlier_waiter_pass(&action, wait, name, seconds),
         false => String::new(),
     };
     format!(
@@ -185,10 +185,11 @@ pub(super) fn is_behind(row: &str, owner_id: OwnerId, mode: AcquireMode, marks: 
     )
 }
 
-/// Releases the queue lock `name` of `action` if an earlier waiter of this server is alive and waits again. Such a waiter
-/// has lost its connection, or waits in slices, or has let another waiter pass. The server grants a named lock in the order
-/// in which the waits have started, so its present wait is too late in that order. Returns the position of that waiter, or
-/// NULL, and 1 if this session had the queue lock and has released it.
+/// If this session has the queue lock `name` of `action`, and an earlier waiter of this server is alive and waits again,
+/// releases the queue lock and waits for it again, up to `seconds` seconds. Such a waiter has lost its connection, or waits
+/// in slices, or has let another waiter pass. The server grants a named lock in the order in which the waits have started,
+/// so its present wait is too late in that order. Returns the position of that waiter, or NULL. This session waits again in
+/// the same packet, so it is in the server's line before another waiter can let it pass.
 ///
 /// A waiter whose first wait continues has no mark, so the server alone decides when it is granted the queue lock. A
 /// statement that contains the list of sessions takes half a millisecond longer, so this one is sent only if there is an
@@ -196,19 +197,22 @@ pub(super) fn is_behind(row: &str, owner_id: OwnerId, mode: AcquireMode, marks: 
 ///
 /// A contender lets only waiters with later and later positions pass, all of them before its own position. So it cannot
 /// wait for ever for waiters that do not use the queue lock.
-fn let_earlier_waiter_pass(action: &str, wait: &WaitRequest, name: &str) -> String {
+fn let_earlier_waiter_pass(action: &str, wait: &WaitRequest, name: &str, seconds: u64) -> String {
     format!(
-        "SELECT {REQUEST},e.position,IF(e.position IS NULL,0,RELEASE_LOCK({name})) AS released \
-         FROM (SELECT MIN(w.position) AS position FROM dlock_waiter AS w \
-         WHERE w.action={action} AND w.position>{} \
-         AND w.position<(SELECT m.position FROM dlock_waiter AS m WHERE m.owner_id={}) \
+        "SET @dlock_let_pass=IF({owns},(SELECT MIN(w.position) FROM dlock_waiter AS w \
+         WHERE w.action={action} AND w.position>{let_pass} \
+         AND w.position<(SELECT m.position FROM dlock_waiter AS m WHERE m.owner_id={owner_id}) \
          AND w.waits_again=1 AND w.polls=0 AND w.server={HERE} \
          AND NOT w.owner_id<=>(SELECT l.owner_id FROM dlock_lock AS l WHERE l.action={action}) \
          AND (SELECT COUNT(*) FROM {SESSIONS} AS p WHERE p.id=w.session_id AND p.command<>'Killed' \
-         AND NOT {})>0) AS e",
-        wait.let_pass,
-        hex(wait.owner_id.bytes()),
-        is_before_start()
+         AND NOT {before_start})>0),NULL);\
+         DO IF(@dlock_let_pass IS NULL,0,RELEASE_LOCK({name}));\
+         SELECT {REQUEST},@dlock_let_pass AS position,IF(@dlock_let_pass IS NULL,0,{take}) AS answer",
+        owns = owns_queue_lock(name),
+        let_pass = wait.let_pass,
+        owner_id = hex(wait.owner_id.bytes()),
+        before_start = is_before_start(),
+        take = take_queue_lock(name, seconds),
     )
 }
 
