@@ -139,9 +139,9 @@ impl Acquire {
         (is_over || is_cut) && !self.queue_lock.is_behind_foreign()
     }
 
-    /// Returns the maximum time to wait for the queue lock behind a foreign session. On a server that stalls, a contender's session can be foreign until its grant
-    /// is committed. Therefore the maximum time is one ttl, or half of `--wait` if that is shorter. None if this time
-    /// is too short to be worth a wait.
+    /// Returns the maximum time to wait for the queue lock behind a foreign session. On a server that stalls, a contender's
+    /// session can be foreign until its grant is committed. Therefore the maximum time is one ttl, or half of `--wait` if
+    /// that is shorter. None if this time is too short to be worth a wait.
     fn foreign_limit(&self) -> Option<Duration> {
         let half = self.limits.wait.map(|wait| wait / 2);
         let limit = half.into_iter().chain([self.timing.ttl]).min();
