@@ -72,8 +72,8 @@ impl QueueReader {
     }
 
     /// Starts a read for the waiter with `entry`, which has `ahead` waiters ahead of it, unless the latest read started less
-    /// than [`READ_INTERVAL`] ago, or the server was full less than [`PAUSE_WHEN_FULL`] ago. If the latest read is still
-    /// running, interrupts it instead.
+    /// than [`READ_INTERVAL`] ago, or the server was full a few minutes ago. If the latest read is still running, interrupts
+    /// it instead.
     pub fn start(&mut self, entry: QueueEntry, ahead: u64, now: BootInstant) {
         if (self.full_at).is_some_and(|full_at| now.since(full_at) < PAUSE_WHEN_FULL) {
             return;
