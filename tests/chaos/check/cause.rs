@@ -48,6 +48,8 @@ fn unexplained(timeline: &Timeline, run: &Run, end: &End) -> Option<String> {
         // this.
         (Some(98 | 99), _) => None,
         (Some(0), None) if was_skipped(timeline, run, end) => None,
+        // The failure of a command is the status, also if dlock cannot find out whether the lease was live to the end.
+        (Some(1..), None) if is_failure_without_release(run, end) => None,
         (Some(status), None) if status == run.plan.exit => {
             let what = lost_before_the_end(timeline, run)?;
             Some(format!("dlock exited with {status}, but {what}"))
@@ -66,6 +68,11 @@ fn unexplained(timeline: &Timeline, run: &Run, end: &End) -> Option<String> {
         (Some(status), None) => Some(format!("dlock exited with {status} without a cause")),
         (None, None) => Some("dlock ended with neither a status nor a signal".to_owned()),
     }
+}
+
+/// Returns true if dlock passes the failure of the command on and has reported that the server did not confirm the release.
+fn is_failure_without_release(run: &Run, end: &End) -> bool {
+    end.status == Some(run.plan.exit) && end.stderr.contains("dlock: cannot release ")
 }
 
 /// Describes why the lease of `run` was not live when its command had finished. None if nothing contradicts it.

@@ -1,7 +1,7 @@
 //! Tests with histories in which a waiter waits too long, or a run is killed without a cause or exits with an incorrect
 //! status.
 
-use super::history_builder::{HistoryBuilder, plan};
+use super::history_builder::{ACTION, HistoryBuilder, plan};
 use crate::check::{bystanders, cause, excused, latencies, min_hold, session_checks, takeovers};
 use crate::fault_kind::FaultKind;
 use crate::history::Event;
@@ -423,4 +423,29 @@ fn run_without_grants_is_a_violation() {
         HistoryBuilder::default().quiet(1_000).violations(),
         [SERVED]
     );
+}
+
+/// A revoked lease whose command fails before its dlock notices the revocation, because the server does not respond.
+#[test]
+fn failure_of_a_command_is_passed_on_if_the_release_is_not_confirmed() {
+    let ended = |status: i32, stderr: &str| {
+        let action = ACTION.to_owned();
+        let plan = Plan {
+            exit: status,
+            ..plan()
+        };
+        HistoryBuilder::default()
+            .launched_with(1_000, 1, plan)
+            .started(1_100, 1, 10)
+            .event(1_200, Event::Revoked { run: 1, action })
+            .finished(1_300, 1)
+            .dead(1_310, 1)
+            .ended_and_said(2_300, 1, status, stderr)
+            .quiet(9_000)
+            .violations()
+    };
+    let unreleased = "dlock: cannot release a: no response in time; it expires within 3s\n";
+    assert!(ended(42, unreleased).is_empty());
+    assert_eq!(ended(42, ""), [CAUSE]);
+    assert_eq!(ended(0, unreleased), [CAUSE]);
 }

@@ -7,7 +7,7 @@ use crate::schedule::{Plan, Route, Shape};
 use crate::timeline::Timeline;
 
 /// The only action in these histories.
-const ACTION: &str = "processes-1";
+pub(crate) const ACTION: &str = "processes-1";
 
 /// A builder for a history. All times are in milliseconds.
 #[derive(Default)]
@@ -119,6 +119,20 @@ impl HistoryBuilder {
 
     pub(crate) fn killed_by(self, millis: u64, run: u64, signal: i32) -> Self {
         self.ended_with(millis, run, None, Some(signal))
+    }
+
+    pub(crate) fn ended_and_said(self, millis: u64, run: u64, status: i32, stderr: &str) -> Self {
+        let action = ACTION.to_owned();
+        self.event(
+            millis,
+            Event::Ended {
+                run,
+                action,
+                status: Some(status),
+                signal: None,
+                stderr: stderr.to_owned(),
+            },
+        )
     }
 
     fn ended_with(self, millis: u64, run: u64, status: Option<i32>, signal: Option<i32>) -> Self {
