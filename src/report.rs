@@ -49,7 +49,11 @@ const REWRITE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time between the first two reminders that are printed on separate lines, as in a log file. Each later pause is twice as
 /// long as the previous one.
-const FIRST_REMINDER_PAUSE: Duration = Duration::from_secs(30);
+const FIRST_REMINDER_PAUSE: Duration = Duration::from_secs(10);
+
+/// Time from the first message of a waiter in the queue to its first reminder on a separate line. Such a reminder costs the
+/// server a login, and there may be hundreds of waiters.
+const FIRST_READ_PAUSE: Duration = Duration::from_secs(30);
 
 /// Longest pause between two reminders that are printed on separate lines. A log of a long wait stays short, and still
 /// shows that dlock is alive.
@@ -152,7 +156,7 @@ impl Report {
     /// interval. On a terminal, the next message overwrites the reminder, which is cut to the width of the terminal. In
     /// the background of a terminal, prints nothing, because the user may be typing.
     pub fn remind<'a>(&self, meta: impl Into<EventMeta<'a>>, text: impl Display) {
-        if !self.has_pause_passed() {
+        if !self.has_passed(self.reminder_pause.get()) {
             return;
         }
         if self.reminded_at.replace(Some(clock::now())).is_some() {
@@ -172,17 +176,19 @@ impl Report {
         }
     }
 
-    /// Returns true if [`Report::remind`] would print a reminder now.
+    /// Returns true if a reminder is due for which dlock reads the present state. On separate lines, such reminders follow
+    /// half as often as others.
     pub fn is_reminder_due(&self) -> bool {
         self.verbosity >= Verbosity::Normal
-            && self.has_pause_passed()
+            && self.has_passed(read_pause(self.reminder_pause.get()))
             && (!self.terminal || terminal::foreground_stderr_width().is_some())
     }
 
-    fn has_pause_passed(&self) -> bool {
+    /// Returns true if `pause` has passed since the latest reminder or, on a terminal, [`REWRITE_INTERVAL`].
+    fn has_passed(&self, pause: Duration) -> bool {
         let interval = match self.terminal {
             true => REWRITE_INTERVAL,
-            false => self.reminder_pause.get(),
+            false => pause,
         };
         let reminded_at = self.reminded_at.get();
         reminded_at.is_none_or(|reminded| clock::now().since(reminded) >= interval)
@@ -236,6 +242,11 @@ impl Report {
 /// Returns the pause between two reminders that follows `pause`.
 fn next_reminder_pause(pause: Duration) -> Duration {
     (pause * 2).min(LONGEST_REMINDER_PAUSE)
+}
+
+/// Returns the pause before a reminder for which dlock reads the present state, if the pause before others is `pause`.
+fn read_pause(pause: Duration) -> Duration {
+    (pause * 2).clamp(FIRST_READ_PAUSE, LONGEST_REMINDER_PAUSE)
 }
 
 /// Locks the context. Ignores poisoning, because a panic cannot leave the context half changed.

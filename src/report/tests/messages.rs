@@ -12,7 +12,9 @@ use crate::lease::once::{Once, OnceKey};
 use crate::report::log::{Context, EventKind};
 use crate::report::lost_grant;
 use crate::report::messages::{self, duration};
-use crate::report::{FIRST_REMINDER_PAUSE, Verbosity, line, next_reminder_pause, waiting};
+use crate::report::{
+    FIRST_REMINDER_PAUSE, Verbosity, line, next_reminder_pause, read_pause, waiting,
+};
 use crate::store::connected::{ConnectedServer, SkippedHost};
 use crate::store::session::{SessionNote, SessionPolicy};
 use crate::store::target::{Address, SslMode};
@@ -364,7 +366,11 @@ fn pauses_between_reminders_grow_to_five_minutes() {
         Some(next_reminder_pause(*pause))
     });
     let pauses: Vec<u64> = pauses.take(7).map(|pause| pause.as_secs()).collect();
-    assert_eq!(pauses, [30, 60, 120, 240, 300, 300, 300]);
+    assert_eq!(pauses, [10, 20, 40, 80, 160, 300, 300]);
+    let reads = pauses
+        .iter()
+        .map(|pause| read_pause(std::time::Duration::from_secs(*pause)).as_secs());
+    assert_eq!(reads.collect::<Vec<_>>(), [30, 40, 80, 160, 300, 300, 300]);
 }
 
 #[test]
