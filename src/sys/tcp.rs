@@ -147,7 +147,7 @@ impl SocketFinder {
                 if let Some(known) = self.known.get_mut(&entry.inode) {
                     *known = match entry.state {
                         State::Listens => SocketKind::Other,
-                        State::Connected | State::Closed => SocketKind::Tcp(entry.connection),
+                        State::Connected => SocketKind::Tcp(entry.connection),
                     };
                 }
             }
@@ -174,8 +174,6 @@ enum State {
     Listens,
     /// At least one end of the connection is open.
     Connected,
-    /// Both ends of the connection are closed.
-    Closed,
 }
 
 impl SocketTable {
@@ -274,22 +272,23 @@ fn descriptor(path: &Path) -> Option<RawFd> {
     path.file_name()?.to_str()?.parse().ok()
 }
 
-/// Reads one entry of a table of TCP sockets.
+/// Reads one entry of a table of TCP sockets. None for a connection whose ends are both closed. Such an entry belongs to no
+/// process, and a busy machine has thousands of them.
 fn parse(line: &str) -> Option<Entry> {
     let mut words = line.split_whitespace().skip(1);
     let (local, remote) = (words.next()?, words.next()?);
-    let state = words.next()?;
+    let state = match words.next()? {
+        TIME_WAIT => return None,
+        LISTEN => State::Listens,
+        _ => State::Connected,
+    };
     let inode = words.nth(5)?.parse().ok()?;
     Some(Entry {
         connection: TcpConnection {
             local: address(local)?,
             remote: address(remote)?,
         },
-        state: match state {
-            LISTEN => State::Listens,
-            TIME_WAIT => State::Closed,
-            _ => State::Connected,
-        },
+        state,
         inode,
     })
 }
