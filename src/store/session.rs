@@ -405,7 +405,7 @@ struct Traced {
     unproven: Vec<u16>,
 }
 
-/// What the process list shows in place of the IP address of a client.
+/// The part of the process list that normally contains the IP address of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ShownIp {
     Ip(IpAddr),

@@ -33,7 +33,7 @@ pub(super) struct QueueLockHealth {
     silence: SilenceLimit,
 }
 
-/// What the contender does after an anomaly.
+/// The next step of the contender after an anomaly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reaction {
     /// Try to acquire the lease again after this pause.

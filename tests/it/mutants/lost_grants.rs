@@ -25,7 +25,7 @@ const LANES: u32 = 4;
 /// Maximum number of rounds of the mutant on each kind of server.
 const MUTANT_ROUNDS: u32 = 12;
 
-/// What the holder can reach after the database has lost its grant.
+/// The servers that the holder can reach after the database has lost its grant.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reach {
     /// The holder reaches no server, and its lease ends.
