@@ -18,6 +18,9 @@ use crate::schedule::Plan;
 /// Microseconds since the boot of the machine.
 pub(crate) type Micros = u64;
 
+/// Name of the site with a Galera cluster. Its contenders wait on different nodes.
+pub(crate) const GALERA_SITE: &str = "nodes";
+
 /// Returns the time of `CLOCK_BOOTTIME`, which all processes share.
 pub(crate) fn now() -> Micros {
     let time = clock_gettime(ClockId::Boottime);

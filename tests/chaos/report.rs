@@ -92,16 +92,18 @@ pub(crate) fn report(
     for what in too_few {
         let _ = writeln!(text, "  too few {what}");
     }
-    let mut holds = true;
+    let mut summary = String::new();
     for (property, checker) in PROPERTIES {
         let violations = checker(timeline);
-        holds &= violations.is_empty();
         let _ = writeln!(text, "  {:>4} violations of: {property}", violations.len());
         for violation in violations.iter().take(MAX_SHOWN) {
             show(&mut text, timeline, violation);
+            let _ = writeln!(summary, "  violation of: {property}: {}", violation.what);
         }
     }
-    (text, holds)
+    // CI may show only the end of the output.
+    text.push_str(&summary);
+    (text, summary.is_empty())
 }
 
 /// Returns the measured lengths, in microseconds, of the faults of this kind that affected a run. The lengths are

@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::clusters::run;
 use crate::fault_kind::{FaultKind, Victim};
+use crate::history::GALERA_SITE;
 use crate::nemesis::{self, Clock, Cluster};
 use crate::probe;
 use crate::proxy::Proxy;
@@ -48,7 +49,7 @@ impl Purpose {
             Self::Network => "network",
             Self::Restarts => "restarts",
             Self::Clocks => "clocks",
-            Self::Nodes => "nodes",
+            Self::Nodes => GALERA_SITE,
             Self::Members => "members",
             Self::FailOver => "fail-over",
         }

@@ -2,13 +2,19 @@
 //! the parent is frozen.
 
 use super::{ALLOWANCE, Violation};
-use crate::fault_kind::FaultKind;
-use crate::history::Micros;
+use crate::fault_kind::{FaultKind, Victim};
+use crate::history::{GALERA_SITE, Micros};
 use crate::timeline::{Fault, Run, Start, Timeline};
 
 /// Time in microseconds after an outage during which the server may still keep the session of a client that it cannot
 /// reach. It is longer than the longest ttl.
 const AFTER_OUTAGE: Micros = 6_000_000;
+
+/// Time in microseconds for which the queue entry of a dead waiter of another node, or of the earlier primary, still
+/// counts, and the time for which other waiters then leave the lease to that waiter. dlock(7), "Waiters that the queue
+/// lock does not order", gives both times.
+const STALE_ENTRY: Micros = 30_000_000;
+const ENTRY_PRIORITY: Micros = 3_000_000;
 
 /// A take-over that a fault made necessary.
 struct Due<'a> {
@@ -25,17 +31,35 @@ pub(crate) fn takeover(timeline: &Timeline) -> Vec<Violation> {
         let end = due.next.or(timeline.overdue)?;
         let took = end.saturating_sub(due.fault.at);
         let stalled = timeline.stalled(&due.run.action, due.fault.at, end);
-        let allowed = due.bound + ALLOWANCE + stalled;
+        let promised = due.bound + priority_of_stale_entries(timeline, due.run, end);
         let what = format!(
-            "{} of run {}: {} µs until the next command, but at most {} µs are promised",
-            due.fault.kind, due.run.number, took, due.bound
+            "{} of run {}: {took} µs until the next command, but at most {promised} µs are promised",
+            due.fault.kind, due.run.number
         );
-        (took > allowed).then(|| Violation::new(due.fault.at, &due.run.action, what))
+        (took > promised + ALLOWANCE + stalled)
+            .then(|| Violation::new(due.fault.at, &due.run.action, what))
     };
     due_takeovers(timeline)
         .iter()
         .filter_map(violation)
         .collect()
+}
+
+/// Returns the time for which the waiters may leave the lease of `run` to dead waiters. It is 0 if no waiter can have
+/// left a queue entry on another server.
+fn priority_of_stale_entries(timeline: &Timeline, run: &Run, end: Micros) -> Micros {
+    let leaves_entry = |fault: &Fault| match fault.kind.victim() {
+        Victim::Node => run.action.starts_with(&fault.site),
+        // On other sites, the server knows that the session of the waiter has ended.
+        Victim::Waiter => fault.action.as_ref() == Some(&run.action) && fault.site == GALERA_SITE,
+        _ => false,
+    };
+    let is_recent = |fault: &Fault| fault.at < end && fault.until.saturating_add(STALE_ENTRY) > end;
+    let mut faults = timeline.faults.iter();
+    match faults.any(|fault| leaves_entry(fault) && is_recent(fault)) {
+        true => ENTRY_PRIORITY,
+        false => 0,
+    }
 }
 
 /// Returns, for each fault of this kind, the time from the fault to the take-over minus the ttl, in microseconds. The

@@ -24,7 +24,11 @@ const OUTAGES: [FaultKind; 7] = [
 
 /// Returns a history of a holder with a fault at 10 s, and a waiter whose command starts at `next` milliseconds.
 fn taken_over(kind: FaultKind, until: u64, next: u64) -> HistoryBuilder {
-    let builder = HistoryBuilder::default()
+    taken_over_at("processes", kind, until, next)
+}
+
+fn taken_over_at(site: &'static str, kind: FaultKind, until: u64, next: u64) -> HistoryBuilder {
+    let builder = HistoryBuilder::at(site)
         .launched(8_000, 1)
         .started(8_100, 1, 10)
         .fault(10_000, until, kind, Some(1))
@@ -87,6 +91,37 @@ fn takeover_during_or_after_a_server_outage_is_not_reported() {
             "{kind}: the outage began after the take-over was due"
         );
     }
+}
+
+#[test]
+fn takeover_after_the_priority_of_a_stale_queue_entry_is_not_reported() {
+    // The limit is the sum of the ttl (2 s), the promised 1 s, the priority of a queue entry (3 s) and the tolerance
+    // (1.5 s).
+    let (in_time, late) = (17_400, 17_600);
+    let after = |site, kind, until, next| {
+        let builder = taken_over_at(site, FaultKind::KillParent, 10_001, next);
+        let waiter = (kind == FaultKind::KillWaiter).then_some(3);
+        let builder = builder.launched(until - 2_000, 3).killed(until, 3);
+        let violations = builder.fault(until - 10, until, kind, waiter).violations();
+        violations.contains(&TAKEOVER)
+    };
+    for (site, kind) in [
+        ("nodes", FaultKind::KillWaiter),
+        ("nodes", FaultKind::KillNode),
+        ("members", FaultKind::SwitchPrimary),
+        ("fail-over", FaultKind::LosePrimary),
+    ] {
+        assert!(!after(site, kind, 3_000, in_time), "{site}, {kind}");
+        assert!(after(site, kind, 3_000, late), "{site}, {kind}");
+    }
+    assert!(
+        after("processes", FaultKind::KillWaiter, 3_000, 14_600),
+        "a single server knows that the session of a killed waiter has ended"
+    );
+    assert!(
+        after("fail-over", FaultKind::KillWaiter, 3_000, 14_600),
+        "the primary knows that the session of a killed waiter has ended"
+    );
 }
 
 /// Returns a history of a run that exits with `status` before its command has finished.

@@ -6,14 +6,20 @@ use crate::history::{Event, Line, Micros};
 use crate::schedule::{Plan, Route, Shape};
 use crate::timeline::Timeline;
 
-/// The only action in these histories.
+/// The only action in the histories of a single server.
 pub(crate) const ACTION: &str = "processes-1";
 
 /// A builder for a history. All times are in milliseconds.
-#[derive(Default)]
 pub(crate) struct HistoryBuilder {
+    site: &'static str,
     lines: Vec<Line>,
     faults: u64,
+}
+
+impl Default for HistoryBuilder {
+    fn default() -> Self {
+        Self::at("processes")
+    }
 }
 
 /// Returns the plan of most runs: a ttl of 2 s, no wait limit, and the exit status 0.
@@ -32,6 +38,20 @@ pub(crate) fn plan() -> Plan {
 }
 
 impl HistoryBuilder {
+    /// Returns a builder for a history of the first action of `site`.
+    pub(crate) fn at(site: &'static str) -> Self {
+        let (lines, faults) = (Vec::new(), 0);
+        Self {
+            site,
+            lines,
+            faults,
+        }
+    }
+
+    fn action(&self) -> String {
+        format!("{}-1", self.site)
+    }
+
     pub(crate) fn event(mut self, millis: u64, event: Event) -> Self {
         let at: Micros = millis * 1_000;
         self.lines.push(Line { at, event });
@@ -44,7 +64,7 @@ impl HistoryBuilder {
 
     pub(crate) fn launched_with(self, millis: u64, run: u64, plan: Plan) -> Self {
         let parent = 1_000;
-        let action = ACTION.to_owned();
+        let action = self.action();
         self.event(
             millis,
             Event::Launched {
@@ -61,7 +81,7 @@ impl HistoryBuilder {
     }
 
     pub(crate) fn started_alone(self, millis: u64, run: u64, token: u64, alone: bool) -> Self {
-        let action = ACTION.to_owned();
+        let action = self.action();
         self.event(
             millis,
             Event::Started {
@@ -76,18 +96,18 @@ impl HistoryBuilder {
     }
 
     pub(crate) fn counting(self, millis: u64, run: u64, count: u64) -> Self {
-        let action = ACTION.to_owned();
+        let action = self.action();
         self.event(millis, Event::Counting { run, action, count })
     }
 
     pub(crate) fn counted(self, millis: u64, run: u64, count: u64) -> Self {
-        let action = ACTION.to_owned();
+        let action = self.action();
         self.counting(millis, run, count)
             .event(millis, Event::Counted { run, action, count })
     }
 
     pub(crate) fn counter(self, millis: u64, count: u64) -> Self {
-        let action = ACTION.to_owned();
+        let action = self.action();
         let highest = 1;
         self.event(
             millis,
@@ -100,12 +120,12 @@ impl HistoryBuilder {
     }
 
     pub(crate) fn finished(self, millis: u64, run: u64) -> Self {
-        let action = ACTION.to_owned();
+        let action = self.action();
         self.event(millis, Event::Finished { run, action })
     }
 
     pub(crate) fn dead(self, millis: u64, run: u64) -> Self {
-        let action = ACTION.to_owned();
+        let action = self.action();
         self.event(millis, Event::Dead { run, action })
     }
 
@@ -122,7 +142,7 @@ impl HistoryBuilder {
     }
 
     pub(crate) fn ended_and_said(self, millis: u64, run: u64, status: i32, stderr: &str) -> Self {
-        let action = ACTION.to_owned();
+        let action = self.action();
         self.event(
             millis,
             Event::Ended {
@@ -136,7 +156,7 @@ impl HistoryBuilder {
     }
 
     fn ended_with(self, millis: u64, run: u64, status: Option<i32>, signal: Option<i32>) -> Self {
-        let action = ACTION.to_owned();
+        let action = self.action();
         let stderr = String::new();
         self.event(
             millis,
@@ -161,7 +181,8 @@ impl HistoryBuilder {
 
     /// Adds a fault that affects the processes of `run`. If `run` is None, the fault affects the whole site.
     pub(crate) fn fault(self, from: u64, to: u64, kind: FaultKind, run: Option<u64>) -> Self {
-        self.fault_of("processes", from, to, kind, run)
+        let site = self.site;
+        self.fault_of(site, from, to, kind, run)
     }
 
     /// Adds a fault that affects the site `site`.
@@ -179,13 +200,14 @@ impl HistoryBuilder {
     ) -> Self {
         self.faults += 1;
         let fault = self.faults;
+        let action = run.map(|_| self.action());
         self.event(
             from,
             Event::Fault {
                 fault,
                 kind,
                 site: site.to_owned(),
-                action: run.map(|_| ACTION.to_owned()),
+                action,
                 run,
                 pid: None,
             },
