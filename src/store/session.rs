@@ -284,7 +284,7 @@ impl SessionLook {
         };
         let (traced, untraceable) = match self.connections.is_empty() {
             true => (Traced::default(), None),
-            false => match list.trace(&self.connections, check) {
+            false => match list.trace(&self.connections, is_noted, check) {
                 Ok(traced) => (traced, None),
                 Err(why) => (Traced::default(), Some(why)),
             },
@@ -317,10 +317,12 @@ impl ProcessList {
     ///
     /// A session belongs to a TCP connection if the process list shows the address and the port of the connection, and if
     /// `check` confirms it. dlock's own session proves that addresses and ports arrive unchanged at the server. A session
-    /// belongs to a process with a Unix socket if its client reports the id of that process and uses a Unix socket.
+    /// belongs to a process with a Unix socket if its client reports the id of that process and uses a Unix socket. A
+    /// session that `is_noted` needs no further check, because the server uses its id only once.
     fn trace(
         &self,
         connections: &CommandConnections,
+        is_noted: impl Fn(&ListedSession) -> bool,
         check: &mut impl SocketCheck,
     ) -> Result<Traced, Untraceable> {
         let own = self
@@ -369,7 +371,7 @@ impl ProcessList {
                 [listed] if listed.session.account == LOGGING_IN => {
                     traced.unseen.push(local.port());
                 }
-                [listed] if check.belongs_to_command(socket, is_exact) => {
+                [listed] if is_noted(listed) || check.belongs_to_command(socket, is_exact) => {
                     traced.ids.insert(listed.session.id);
                 }
                 _ => traced.unproven.push(local.port()),

@@ -268,6 +268,19 @@ fn noted_sessions_remain_until_they_are_not_listed() {
 }
 
 #[test]
+fn a_noted_session_is_not_checked_again() {
+    let client = "localhost:50001";
+    let listed = list("localhost", "127.0.0.1", vec![session(1, client)]);
+    let look = |note| look(&["127.0.0.1:50001"], note).find(&listed, &mut Sockets::OpenTwice);
+    let found = look(None);
+    assert_eq!((ids(&found), found.unproven), (vec![], vec![50_001]));
+    let found = look(Some(note(1, client)));
+    assert_eq!((ids(&found), found.unproven), (vec![1], vec![]));
+    let found = look(Some(note(2, client)));
+    assert_eq!((ids(&found), found.unproven), (vec![], vec![50_001]));
+}
+
+#[test]
 fn sessions_on_the_unix_socket_are_found_by_the_process_id() {
     let local = |id, pid| ListedSession {
         pid,
