@@ -32,6 +32,15 @@ pub enum RunOutcome {
     LeftBehind,
 }
 
+/// Numbers of what dlock has killed, because a command left it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KilledRemains {
+    /// Sessions on the server, of the command or of an earlier holder.
+    pub sessions: u32,
+    /// Processes of the command.
+    pub processes: u32,
+}
+
 impl RunOutcome {
     /// Returns the outcome of a command that ended with `exit`. `stop_reason` is the reason why dlock stopped the
     /// command. `loss` is the loss of the lease if a response reported one during the run. A run that lost its lease is
@@ -89,8 +98,8 @@ impl RunOutcome {
     }
 
     /// Returns the release request for `lease` after a run with this outcome. `waited` is the time before the run, and
-    /// `took` is the time since the grant. A lease that this process still holds stays held until `min_hold` after the grant. `sessions_ended` is the number of
-    /// sessions that dlock has killed on the server.
+    /// `took` is the time since the grant. A lease that this process still holds stays held until `min_hold` after the
+    /// grant. `killed` is what dlock has killed.
     #[must_use]
     pub fn request(
         self,
@@ -98,7 +107,7 @@ impl RunOutcome {
         waited: Duration,
         took: Duration,
         min_hold: Duration,
-        sessions_ended: u32,
+        killed: KilledRemains,
     ) -> ReleaseRequest {
         let keep = min_hold.saturating_sub(took);
         ReleaseRequest {
@@ -113,7 +122,8 @@ impl RunOutcome {
                 outcome,
                 waited,
                 duration: took,
-                sessions_ended,
+                sessions_ended: killed.sessions,
+                processes_killed: killed.processes,
                 dlock_status: self.dlock_status(),
             }),
             clears_sessions: false,

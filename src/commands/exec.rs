@@ -57,7 +57,7 @@ pub fn run(args: ExecArgs, targets: Targets, report: &Report) -> anyhow::Result<
         let waited = clock::now().since(started);
         let mut run = event_loop.supervise(&lease, &plan.args, &monitor);
         run.waited = waited;
-        run.sessions_ended = ended;
+        run.remains.sessions = ended;
         let is_clear = event_loop.end_own_sessions(&mut run);
         event_loop.release(&lease, &mut run, &plan.args, is_clear);
         event_loop

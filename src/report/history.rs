@@ -11,7 +11,7 @@ use super::columns::{Painted, TableColumn, Widths};
 use super::escape::printable;
 use super::format::{json_line, millis};
 use super::layout::Layout;
-use super::messages::{self, age, count, duration};
+use super::messages::{self, age, count, duration, processes};
 use super::style::Style;
 use crate::exit::Status;
 use crate::store::{HistoryEntry, HistoryOutcome, LockRecord};
@@ -170,19 +170,23 @@ pub const fn paint(outcome: HistoryOutcome) -> Style {
     }
 }
 
-/// Returns the outcome of a run and the number of sessions that dlock ended.
+/// Returns the outcome of a run, and the numbers of sessions that dlock ended and of processes that it killed.
 #[must_use]
 pub fn result(entry: &HistoryEntry) -> String {
     let ended = match entry.sessions_ended {
         0 => String::new(),
         number => format!(", ended {}", count(number, "session")),
     };
+    let killed = match entry.processes_killed {
+        0 => String::new(),
+        number => format!(", killed {}", processes(number)),
+    };
     let result = outcome_text(
         entry.outcome,
         entry.dlock_status,
         entry.revoked_by.as_deref(),
     );
-    format!("{result}{ended}")
+    format!("{result}{ended}{killed}")
 }
 
 /// Describes the end of a run, or an operator request. The description shows whether dlock chose the exit status
@@ -236,6 +240,7 @@ pub struct RunJson<'a> {
     outcome: &'static str,
     code: Option<u8>,
     sessions_ended: u32,
+    processes_killed: u32,
     dlock_status: Option<u8>,
     revoked_by: Option<&'a str>,
     command: &'a str,
@@ -275,6 +280,7 @@ pub fn runs(entries: &[HistoryEntry]) -> impl Iterator<Item = RunJson<'_>> {
         outcome: entry.outcome.as_str(),
         code: entry.outcome.code(),
         sessions_ended: entry.sessions_ended,
+        processes_killed: entry.processes_killed,
         dlock_status: entry.dlock_status,
         revoked_by: entry.revoked_by.as_deref(),
         command: &entry.holder.command,

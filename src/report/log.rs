@@ -74,6 +74,8 @@ pub enum EventKind {
     SessionsLeft,
     /// dlock has killed sessions of a command.
     SessionsEnded,
+    /// dlock has killed processes that a command left.
+    ProcessesKilled,
     /// The command has ended.
     Ended,
     /// A process of the command does not die.
@@ -103,7 +105,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// All kinds, in the order of dlock(7).
-    pub const ALL: [Self; 34] = [
+    pub const ALL: [Self; 35] = [
         Self::Waiting,
         Self::NoNamedLocks,
         Self::Connected,
@@ -125,6 +127,7 @@ impl EventKind {
         Self::Ended,
         Self::SessionsLeft,
         Self::SessionsEnded,
+        Self::ProcessesKilled,
         Self::Released,
         Self::NotReleased,
         Self::NotRecorded,
@@ -169,6 +172,7 @@ impl EventKind {
             Self::Ended => "ended",
             Self::SessionsLeft => "sessions-left",
             Self::SessionsEnded => "sessions-ended",
+            Self::ProcessesKilled => "processes-killed",
             Self::Stuck => "stuck",
             Self::Released => "released",
             Self::NotReleased => "not-released",

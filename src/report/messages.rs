@@ -7,6 +7,7 @@ use crate::lease::once::{Once, OnceKey};
 use crate::store::diagnosis::{Diagnosis, is_revoked_late, takeover_in};
 use crate::store::session::{ListedSession, SessionPolicy};
 use crate::store::{Expiry, LockRecord, LockState, Operator, Pause, Snapshot, Success};
+use crate::sys::tree::Leftovers;
 
 /// Minimum difference between two clocks at which dlock reports the difference.
 const MIN_CLOCK_DIFFERENCE: Duration = Duration::from_secs(2);
@@ -379,6 +380,35 @@ pub fn session(listed: &ListedSession) -> String {
         command => format!("{command} for {}", duration(Duration::from_secs(*seconds))),
     };
     format!("session {id} of account {account} from {client} ({activity})")
+}
+
+/// Describes the processes that the command of `action` left and that were then killed.
+#[must_use]
+pub fn killed_leftovers(action: &Action, leftovers: &Leftovers) -> String {
+    let Leftovers { number, shown } = leftovers;
+    let name = |(pid, name): &(u32, String)| match name.as_str() {
+        "" => pid.to_string(),
+        name => format!("{name} ({pid})"),
+    };
+    let mut named: Vec<String> = shown.iter().map(name).collect();
+    let more = usize::try_from(*number).unwrap_or_default() - named.len();
+    if more > 0 {
+        named.push(format!("{more} more"));
+    }
+    format!(
+        "killed {} that the command of {action} left running: {}",
+        processes(*number),
+        named.join(", ")
+    )
+}
+
+/// Returns the number of processes in words.
+#[must_use]
+pub fn processes(number: u32) -> String {
+    match number {
+        1 => "1 process".to_owned(),
+        number => format!("{number} processes"),
+    }
 }
 
 /// Returns `number` and `noun`, in the plural unless the number is 1.

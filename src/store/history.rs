@@ -88,6 +88,8 @@ pub struct RunRecord {
     pub duration: Duration,
     /// Number of sessions on the server that dlock killed: those of the command, and those that an earlier holder left.
     pub sessions_ended: u32,
+    /// Number of processes that the command left and that were then killed.
+    pub processes_killed: u32,
     /// Exit status that dlock chose, for example because the command ran for too long. None if dlock exits with the
     /// command's own status.
     pub dlock_status: Option<u8>,
@@ -129,6 +131,8 @@ pub struct HistoryEntry {
     pub outcome: HistoryOutcome,
     /// Number of sessions on the server that dlock killed.
     pub sessions_ended: u32,
+    /// Number of processes that the command left and that were then killed.
+    pub processes_killed: u32,
     /// Exit status that dlock chose. None if dlock exited with the command's own status, if dlock died, or if an
     /// operator request recorded the run.
     pub dlock_status: Option<u8>,

@@ -16,11 +16,14 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal,
 };
 
+/// In place of the start time of a child that `/proc` hides.
+const HIDDEN: u64 = 0;
+
 /// A process. The kernel may reuse the id of a dead process for a new process, which has a later start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Process {
     pub(super) pid: i32,
-    /// The start time, in clock ticks since boot.
+    /// The start time, in clock ticks since boot, or [`HIDDEN`].
     pub(super) started: u64,
 }
 
@@ -28,6 +31,19 @@ impl Process {
     /// Returns true if the process exists, even if it is dead and not yet reaped.
     fn exists(self) -> bool {
         read_stat(self.pid).is_ok_and(|(process, _)| process == self)
+    }
+
+    /// Returns the name of the process, which the kernel cuts to 15 bytes. It is empty if `/proc` hides the process. None if
+    /// the process is dead.
+    pub(super) fn name_if_alive(self) -> Option<String> {
+        if self.started == HIDDEN {
+            return Some(String::new());
+        }
+        let stat = fs::read(format!("/proc/{}/stat", self.pid)).ok()?;
+        let (before, fields) = split_stat(&stat)?;
+        let is_dead = fields.starts_with('Z') || fields.starts_with('X');
+        let name = before.splitn(2, |byte| *byte == b'(').nth(1)?;
+        (!is_dead).then(|| String::from_utf8_lossy(name).into_owned())
     }
 
     /// Sends `signals` to the process. Returns false if the process no longer exists or no descriptor is
@@ -73,12 +89,15 @@ pub(super) fn descendants(pid: u32) -> impl Iterator<Item = u32> {
 /// Returns the processes in `children`, which are unreaped children of this thread, and all descendants of these processes.
 /// The second value is true if the search found no sign that the list is incomplete. A process that is forked or loses its
 /// parent during the search may be missed. A child that `/proc` hides, for example because of `hidepid`, has the start time
-/// 0, and its descendants are missed until they become children of this process.
+/// [`HIDDEN`], and its descendants are missed until they become children of this process.
 pub(super) fn find(children: &[i32]) -> (Vec<Process>, bool) {
     let is_hidden = |pid: &&i32| read_stat(**pid).is_err();
     let (hidden, shown): (Vec<i32>, Vec<i32>) = children.iter().partition(is_hidden);
     let (mut found, is_complete) = find_below(own_pid(), &shown);
-    found.extend(hidden.into_iter().map(|pid| Process { pid, started: 0 }));
+    found.extend(hidden.into_iter().map(|pid| Process {
+        pid,
+        started: HIDDEN,
+    }));
     (found, is_complete)
 }
 
@@ -248,9 +267,16 @@ fn read_stat(pid: i32) -> io::Result<(Process, i32)> {
 /// contain any bytes: the kernel cuts a long name, also in the middle of a character.
 fn stat_from_state(file: &str) -> io::Result<String> {
     let stat = fs::read(file)?;
-    let fields = stat.rsplitn(2, |byte| *byte == b')').next();
-    let fields = str::from_utf8(fields.unwrap_or_default());
-    Ok(fields.unwrap_or_default().to_owned())
+    let fields = split_stat(&stat).map(|(_, fields)| fields.to_owned());
+    Ok(fields.unwrap_or_default())
+}
+
+/// Splits the content of a `stat` file behind the name: the id and the name up to its last parenthesis, and the fields from
+/// field 3. None if the content has another form.
+fn split_stat(stat: &[u8]) -> Option<(&[u8], &str)> {
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    let fields = str::from_utf8(&stat[end + 1..]).ok()?;
+    Some((&stat[..end], fields.trim_start()))
 }
 
 fn number(text: &str) -> Option<i32> {

@@ -42,14 +42,31 @@ impl From<ExitStatus> for ExitReason {
     }
 }
 
-/// Processes of the tree that were still there when the command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Leftovers {
-    /// The command left no process.
-    #[default]
-    None,
-    /// The command left at least one process, which was then killed.
-    Killed,
+/// Maximum number of processes in [`Leftovers::shown`]. The message with them must fit into a packet.
+const MAX_SHOWN: usize = 3;
+
+/// Processes of the tree that were alive when the command ended, and were then killed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Leftovers {
+    /// Number of the processes.
+    pub number: u32,
+    /// The first processes: the id and the name, which is empty if `/proc` hides the process.
+    pub shown: Vec<(u32, String)>,
+}
+
+impl Leftovers {
+    /// Finds the living processes among `children`, which are unreaped children of this thread, and their descendants.
+    fn find(children: &[i32]) -> Self {
+        let (found, _) = find(children);
+        let named = found.into_iter().filter_map(|process| {
+            let name = process.name_if_alive()?;
+            Some((process.pid.cast_unsigned(), name))
+        });
+        let mut shown: Vec<(u32, String)> = named.collect();
+        let number = u32::try_from(shown.len()).unwrap_or(u32::MAX);
+        shown.truncate(MAX_SHOWN);
+        Self { number, shown }
+    }
 }
 
 /// A command and all its descendants.
@@ -92,12 +109,12 @@ const UNKNOWN: i32 = 0;
 impl Tree {
     /// Creates the tree that has `command` as its root.
     #[must_use]
-    pub const fn of(command: &PendingChild) -> Self {
+    pub fn of(command: &PendingChild) -> Self {
         Self {
             command: Some(command.process.pid),
             own_group: command.own_group,
             end: None,
-            leftovers: Leftovers::None,
+            leftovers: Leftovers::default(),
         }
     }
 
@@ -114,10 +131,9 @@ impl Tree {
         let has_ended = |command| matches!(waitid(WaitId::Pid(command), peek), Ok(Some(_)));
         if let Some(command) = self.command.filter(|command| has_ended(*command)) {
             // The orphans of the command are children of this process from the moment of the command's end.
-            let is_other = |pid: &i32| *pid != command.as_raw_pid();
-            if own_children().is_ok_and(|children| children.iter().any(is_other)) {
-                self.leftovers = Leftovers::Killed;
-            }
+            let mut orphans = own_children().unwrap_or_default();
+            orphans.retain(|pid| *pid != command.as_raw_pid());
+            self.leftovers = Leftovers::find(&orphans);
             // The kernel does not reuse the group's id before the command is reaped. `kill_all` also kills the
             // remaining processes, but this signal works even if /proc is not mounted.
             self.signal_group(&[Signal::KILL]);
@@ -144,8 +160,8 @@ impl Tree {
 
     /// Returns the processes that the command left when it ended.
     #[must_use]
-    pub const fn leftovers(&self) -> Leftovers {
-        self.leftovers
+    pub const fn leftovers(&self) -> &Leftovers {
+        &self.leftovers
     }
 
     /// Sends `signal` to the command itself, but not to its descendants. Returns false if the kernel refused this, because

@@ -508,6 +508,7 @@ impl ModelSide {
                         waited: Duration::from_secs(2),
                         duration: Duration::from_secs(1),
                         sessions_ended: 0,
+                        processes_killed: 0,
                         dlock_status: None,
                     }),
                     clears_sessions,

@@ -198,6 +198,7 @@ fn every_field_and_column_of_history_is_documented() {
         ago: Duration::ZERO,
         outcome: HistoryOutcome::Lost,
         sessions_ended: 0,
+        processes_killed: 0,
         dlock_status: None,
         revoked_by: None,
     }];

@@ -27,6 +27,9 @@ const TREE: &str = r#"
     exit 4
 "#;
 
+/// The end of the message about the descendants, before their names.
+const LEFT: &str = " that the command of init left running";
+
 /// The next holder's command.
 const NEXT: &str = r#"exec 9>>"$1"; flock -n 9 && echo alone"#;
 
@@ -96,9 +99,28 @@ fn leftover_processes_do_not_outlive_the_command() {
             "the command does not keep the witness locked"
         );
         holder.let_go();
-        holder.running.wait().expect(4, "", "");
+        // Each of the three descendants is a shell, and may have a child.
+        let outcome = holder.running.wait();
+        outcome.expect(4, "", LEFT);
+        let names = outcome.stderr.split(LEFT).nth(1).unwrap_or_default();
+        assert!(names.contains("sh ("), "{outcome:?}");
         next.wait().expect(0, "alone\n", "init is held by");
+        let history = Dlock::on(&database, ["history", "init"]).run();
+        assert!(history.stdout.contains("exit 4, killed "), "{history:?}");
     }
+}
+
+#[test]
+fn dead_children_of_a_command_are_not_reported() {
+    let database = shared(Flavour::MariaDb).database("tree");
+    // The command ends when its child is dead, and does not reap it.
+    let script = r#"exit if !($p = fork); 1 until open(F, "/proc/$p/stat") && <F> =~ /\) Z/"#;
+    let outcome = Dlock::on(
+        &database,
+        ["exec", "-a", "init", "--", "perl", "-e", script],
+    )
+    .run();
+    outcome.expect(0, "", "");
 }
 
 #[test]
@@ -160,7 +182,7 @@ fn stopped_monitor_is_resumed() {
         let holder = Holder::start(&database, &[]);
         signal(holder.monitor, "STOP");
         holder.let_go();
-        holder.running.wait().expect(4, "", "");
+        holder.running.wait().expect(4, "", LEFT);
         assert!(holder.witness.is_alone(), "{flavour}");
     }
 }
@@ -174,7 +196,7 @@ fn no_signal_but_kill_ends_the_monitor_or_reaches_the_command() {
         signal(holder.monitor, &number.to_string());
     }
     holder.let_go();
-    holder.running.wait().expect(4, "", "");
+    holder.running.wait().expect(4, "", LEFT);
     assert!(holder.witness.is_alone());
 }
 
@@ -237,7 +259,7 @@ fn killed_monitor_of_a_waiter_ends_the_waiter() {
     signal(monitor, "KILL");
     next.wait().expect(70, "", "the monitor was killed");
     holder.let_go();
-    holder.running.wait().expect(4, "", "");
+    holder.running.wait().expect(4, "", LEFT);
 }
 
 #[test]
@@ -245,7 +267,7 @@ fn process_tree_of_a_killed_command_dies() {
     let database = shared(Flavour::MariaDb).database("tree");
     let holder = Holder::start(&database, &[]);
     signal(holder.command, "KILL");
-    holder.running.wait().expect(137, "", "");
+    holder.running.wait().expect(137, "", LEFT);
     assert!(holder.witness.is_alone());
 }
 

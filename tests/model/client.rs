@@ -10,7 +10,7 @@ use std::time::Duration;
 use dlock::exit::Status;
 use dlock::lease::Token;
 use dlock::lease::timing::Timing;
-use dlock::outcome::RunOutcome;
+use dlock::outcome::{KilledRemains, RunOutcome};
 use dlock::process::supervisor::{Effect, StopReason, SupervisorInput};
 use dlock::protocol::acquire::{Acquire, AcquiredLease, NextRequest, WaitLimits};
 use dlock::protocol::release::{self, Released, Releasing};
@@ -356,7 +356,10 @@ impl Client {
             Duration::ZERO,
             Duration::ZERO,
             Duration::ZERO,
-            sessions_ended,
+            KilledRemains {
+                sessions: sessions_ended,
+                processes: 0,
+            },
         );
         let request = ReleaseRequest {
             clears_sessions,

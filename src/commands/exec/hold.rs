@@ -13,7 +13,7 @@ use crate::event::connections::ConnectionWatcher;
 use crate::exit::{ExitError, Status};
 use crate::lease::instant::{BootInstant, Deadline};
 use crate::metrics::MetricsResult;
-use crate::outcome::RunOutcome;
+use crate::outcome::{KilledRemains, RunOutcome};
 use crate::process::monitor::{Killing, LATE, Monitor, MonitorMessage, ParentMessage, Start};
 use crate::process::supervisor::{Effect, INT, KILL, StopReason, SupervisorInput, TERM};
 use crate::protocol::acquire::AcquiredLease;
@@ -61,6 +61,8 @@ struct RunState<'a> {
     loss: Option<Loss>,
     /// True if the monitor has sent SIGKILL, even if the signal had no effect.
     killed: bool,
+    /// Number of processes that the command left and that were then killed.
+    processes_killed: u32,
     /// The id of a process that did not die after SIGKILL. None if no such process was reported.
     stuck: Option<u32>,
     /// The processes that the parent must kill because the monitor is dead. None while the monitor is alive.
@@ -123,8 +125,8 @@ pub(super) struct FinishedRun {
     pub(super) sessions: SessionTracker,
     /// True if dlock killed a process of the command.
     pub(super) was_killed: bool,
-    /// Number of sessions that dlock has killed, of the command or of an earlier holder.
-    pub(super) sessions_ended: u32,
+    /// What dlock has killed, because this command or an earlier holder left it.
+    pub(super) remains: KilledRemains,
 }
 
 impl FinishedRun {
@@ -189,6 +191,7 @@ impl EventLoop<'_> {
             heartbeat_error: None,
             loss: None,
             killed: false,
+            processes_killed: 0,
             stuck: None,
             orphans: None,
         };
@@ -203,7 +206,10 @@ impl EventLoop<'_> {
             renewals: run.renewals,
             sessions: run.sessions,
             was_killed: run.killed,
-            sessions_ended: 0,
+            remains: KilledRemains {
+                sessions: 0,
+                processes: run.processes_killed,
+            },
         }
     }
 
@@ -377,7 +383,7 @@ impl EventLoop<'_> {
                 return Some((RunOutcome::NeverRan(ending.status), ending.why));
             }
             ParentMessage::Ended(end, stop_reason, leftovers) => {
-                run.killed |= leftovers == Leftovers::Killed;
+                self.killed_leftovers(&leftovers, stop_reason, run);
                 return Some(self.ended(end, stop_reason, run));
             }
             ParentMessage::Gone(end) => {
@@ -387,6 +393,22 @@ impl EventLoop<'_> {
             }
         }
         None
+    }
+
+    /// Reports the processes that the command left and that were then killed, unless dlock was stopping the whole tree.
+    fn killed_leftovers(
+        &self,
+        leftovers: &Leftovers,
+        stop_reason: StopReason,
+        run: &mut RunState<'_>,
+    ) {
+        if leftovers.number == 0 || run.killed || stop_reason != StopReason::None {
+            return;
+        }
+        run.killed = true;
+        run.processes_killed = leftovers.number;
+        let text = messages::killed_leftovers(&self.action, leftovers);
+        self.report.info(EventKind::ProcessesKilled, text);
     }
 
     /// Reports that `pid` does not die.

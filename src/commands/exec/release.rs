@@ -37,7 +37,7 @@ impl EventLoop<'_> {
         let min_hold = args.once.min_hold.unwrap_or_default();
         let request = ReleaseRequest {
             clears_sessions: clears_sessions && run.sessions.clears_record(),
-            ..(run.outcome).request(lease, run.waited, run.took, min_hold, run.sessions_ended)
+            ..(run.outcome).request(lease, run.waited, run.took, min_hold, run.remains)
         };
         // A hand-off would leave the noted sessions in the record, because the release of a lease that was handed off does
         // not change the row.

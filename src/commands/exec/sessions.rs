@@ -253,7 +253,7 @@ impl EventLoop<'_> {
         let mut wait = SessionWait::new(ending, &mut run.renewals, SessionOwner::OwnCommand);
         match self.wait_for_sessions(&mut wait, None) {
             SessionsEnd::Gone(killed) => {
-                run.sessions_ended += killed;
+                run.remains.sessions += killed;
                 true
             }
             end => {

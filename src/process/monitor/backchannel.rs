@@ -37,7 +37,7 @@ pub enum MonitorMessage {
 }
 
 /// A message from the monitor to the parent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ParentMessage {
     /// The monitor forwarded this signal, or begins to send it to the whole tree.
     Sent(Effect),
@@ -130,11 +130,18 @@ mod tests {
             ParentMessage::Unstartable(8),
             ParentMessage::Stuck(u32::MAX),
             ParentMessage::Failed(24),
-            ParentMessage::Ended(ExitReason::Exited(255), StopReason::None, Leftovers::None),
+            ParentMessage::Ended(
+                ExitReason::Exited(255),
+                StopReason::None,
+                Leftovers::default(),
+            ),
             ParentMessage::Ended(
                 ExitReason::Killed(64),
                 StopReason::MonitorDied,
-                Leftovers::Killed,
+                Leftovers {
+                    number: u32::MAX,
+                    shown: vec![(u32::MAX, "\u{1}".repeat(15)); 3],
+                },
             ),
         ] {
             let bytes = encode(&message);

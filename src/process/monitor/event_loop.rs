@@ -78,11 +78,11 @@ pub(super) fn run_event_loop(
     supervised.drain_messages(&sources);
     if supervised.supervisor.is_too_late(clock::now()) {
         command.cancel();
-        sources.send(ParentMessage::Stopping(StopReason::Expired));
+        sources.send(&ParentMessage::Stopping(StopReason::Expired));
         let ended = ParentMessage::Ended(
             ExitReason::Killed(KILL),
             StopReason::Expired,
-            Leftovers::None,
+            Leftovers::default(),
         );
         return parent.send_waiting(&encode(&ended));
     }
@@ -118,9 +118,9 @@ impl EventSources<'_> {
         }
     }
 
-    fn send(&self, message: ParentMessage) {
+    fn send(&self, message: &ParentMessage) {
         // The message is lost if the parent is dead, or has been frozen for so long that the socket buffer is full.
-        let _ = self.parent.send(&encode(&message));
+        let _ = self.parent.send(&encode(message));
     }
 }
 
@@ -186,12 +186,12 @@ impl SupervisedTree {
         let before = self.supervisor.stop_reason();
         let effects = self.supervisor.step(clock::now(), input);
         if before == StopReason::None && self.supervisor.stop_reason() != StopReason::None {
-            sources.send(ParentMessage::Stopping(self.supervisor.stop_reason()));
+            sources.send(&ParentMessage::Stopping(self.supervisor.stop_reason()));
         }
         for effect in effects {
             match effect {
                 Effect::Forward(signal) if !self.tree.signal_command(signal) => {
-                    sources.send(ParentMessage::Refused(signal));
+                    sources.send(&ParentMessage::Refused(signal));
                     continue;
                 }
                 Effect::Forward(_) => {}
@@ -201,7 +201,7 @@ impl SupervisedTree {
                     self.stop = Some(Broadcast::new(&[signal, CONT], clock::now()));
                 }
             }
-            sources.send(ParentMessage::Sent(effect));
+            sources.send(&ParentMessage::Sent(effect));
         }
     }
 
@@ -214,7 +214,7 @@ impl SupervisedTree {
     fn kill_all_if_due(&mut self, sources: &EventSources, now: BootInstant) -> Option<BootInstant> {
         let (next, stuck) = self.killing.as_mut()?.round(&self.tree, now);
         if let Some(pid) = stuck {
-            sources.send(ParentMessage::Stuck(pid));
+            sources.send(&ParentMessage::Stuck(pid));
         }
         Some(next)
     }
@@ -232,7 +232,10 @@ impl SupervisedTree {
     fn end(&self, sources: &EventSources, command: &mut PendingChild) -> io::Result<()> {
         let end = self.tree.end().unwrap_or(ExitReason::Killed(KILL));
         let message = command.failure().map_or_else(
-            || ParentMessage::Ended(end, self.supervisor.stop_reason(), self.tree.leftovers()),
+            || {
+                let leftovers = self.tree.leftovers().clone();
+                ParentMessage::Ended(end, self.supervisor.stop_reason(), leftovers)
+            },
             ParentMessage::Unstartable,
         );
         // The tree is dead, so the monitor may wait for a slow parent.

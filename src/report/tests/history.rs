@@ -22,6 +22,7 @@ fn entry(outcome: HistoryOutcome) -> HistoryEntry {
         ago: seconds(3_600),
         outcome,
         sessions_ended: 0,
+        processes_killed: 0,
         dlock_status: None,
         revoked_by: None,
     }
@@ -79,8 +80,12 @@ fn outcomes() -> Vec<HistoryEntry> {
         sessions_ended,
         ..entry(HistoryOutcome::Killed(9))
     };
+    let left = |processes_killed| HistoryEntry {
+        processes_killed,
+        ..entry(HistoryOutcome::Exited(0))
+    };
     (entries.chain([keyed("v1.42"), keyed("")]))
-        .chain([killed(1), killed(2)])
+        .chain([killed(1), killed(2), left(1), left(2)])
         .chain(chosen)
         .chain(own)
         .collect()

@@ -19,6 +19,7 @@ use crate::store::connected::{ConnectedServer, SkippedHost};
 use crate::store::session::{SessionNote, SessionPolicy};
 use crate::store::target::{Address, SslMode};
 use crate::store::{LockRecord, Success};
+use crate::sys::tree::Leftovers;
 
 /// Returns the texts about the action `init` in the state of `record`, with their names.
 fn texts(record: &LockRecord) -> Vec<(&'static str, String)> {
@@ -190,6 +191,17 @@ fn sample(kind: EventKind) -> Sample {
             Normal,
             "ended 2 sessions that the command of init left on the server",
         ),
+        EventKind::ProcessesKilled => {
+            let leftovers = Leftovers {
+                number: 4,
+                shown: vec![
+                    (41, "nginx".to_owned()),
+                    (42, "sleep".to_owned()),
+                    (43, String::new()),
+                ],
+            };
+            plain(Normal, &messages::killed_leftovers(init, &leftovers))
+        }
         EventKind::Disconnected => plain(
             Normal,
             "the server has closed the connection of init; reconnecting",

@@ -316,6 +316,7 @@ fn entry(row: &Row, action: Action) -> Result<Option<HistoryEntry>, Failure> {
         ago: elapsed(row, "ended_us")?,
         outcome,
         sessions_ended: optional(row, "sessions_ended")?.unwrap_or(0),
+        processes_killed: optional(row, "processes_killed")?.unwrap_or(0),
         dlock_status: optional(row, "dlock_status")?,
         revoked_by: Some(text(row, "revoked_by")?).filter(|operator| !operator.is_empty()),
     }))

@@ -85,6 +85,7 @@ pub(super) fn entry(name: &str, token: u64) -> HistoryEntry {
         outcome: HistoryOutcome::Exited(0),
         waited: None,
         sessions_ended: 0,
+        processes_killed: 0,
         dlock_status: None,
         revoked_by: None,
     }

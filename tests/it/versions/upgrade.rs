@@ -188,7 +188,8 @@ fn printed(database: &Database, select: impl Fn(&str) -> Option<String>) -> Vec<
 fn downgrade(database: &Database) {
     for statement in [
         "ALTER TABLE dlock_lock DROP COLUMN sessions",
-        "ALTER TABLE dlock_history DROP COLUMN sessions_ended, DROP COLUMN dlock_status, DROP COLUMN waited_us",
+        "ALTER TABLE dlock_history DROP COLUMN sessions_ended, DROP COLUMN processes_killed, DROP COLUMN dlock_status, \
+         DROP COLUMN waited_us",
         "ALTER TABLE dlock_waiter DROP COLUMN waits_again",
         "UPDATE dlock_schema SET version=1",
     ] {

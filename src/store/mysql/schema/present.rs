@@ -11,7 +11,7 @@ pub(super) const PRESENT: Schema = Schema {
     upgrades: &[TO_VERSION_2],
 };
 
-/// Adds the sessions of a command, the exit status that dlock chose, the waiting time of a run, and the mark of a waiter that
+/// Adds the sessions of a command, the number of processes that it left, the exit status that dlock chose, the waiting time of a run, and the mark of a waiter that
 /// waits again. A program of version 1 neither notes nor ends sessions, as before the upgrade, records no such status and
 /// time, and marks no queue entry.
 pub(super) const TO_VERSION_2: Upgrade = Upgrade {
@@ -21,6 +21,11 @@ pub(super) const TO_VERSION_2: Upgrade = Upgrade {
         NewColumn {
             table: "dlock_history",
             name: "sessions_ended",
+            definition: "INT UNSIGNED NULL",
+        },
+        NewColumn {
+            table: "dlock_history",
+            name: "processes_killed",
             definition: "INT UNSIGNED NULL",
         },
         NewColumn {

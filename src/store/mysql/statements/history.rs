@@ -175,19 +175,16 @@ pub(super) fn insert_run(
         return success;
     }
     let (took, waited) = (run.duration.as_micros(), run.waited.as_micros());
-    let sessions_ended = match run.sessions_ended {
-        0 => "NULL".to_owned(),
-        number => number.to_string(),
-    };
-    let dlock_status = match run.dlock_status {
-        None => "NULL".to_owned(),
-        Some(status) => status.to_string(),
-    };
+    let or_null = |number: Option<u32>| number.map_or("NULL".to_owned(), |it| it.to_string());
+    let unless_0 = |number: u32| or_null(Some(number).filter(|number| *number > 0));
+    let sessions_ended = unless_0(run.sessions_ended);
+    let processes_killed = unless_0(run.processes_killed);
+    let dlock_status = or_null(run.dlock_status.map(u32::from));
     let entry = entry(
         run.outcome,
-        "once_key,started_at,sessions_ended,dlock_status,waited_us",
+        "once_key,started_at,sessions_ended,processes_killed,dlock_status,waited_us",
         &format!(
-            "{values},UTC_TIMESTAMP(6)-INTERVAL {took} MICROSECOND,{sessions_ended},{dlock_status},{waited}"
+            "{values},UTC_TIMESTAMP(6)-INTERVAL {took} MICROSECOND,{sessions_ended},{processes_killed},{dlock_status},{waited}"
         ),
         &format!("DUAL WHERE {freed}"),
     );

@@ -60,6 +60,7 @@ fn packets_contain_user_strings_only_as_hex_literals() {
             waited: Duration::from_secs(2),
             duration: Duration::from_secs(1),
             sessions_ended: 2,
+            processes_killed: 3,
             dlock_status: Some(124),
         }),
         clears_sessions: true,
