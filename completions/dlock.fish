@@ -82,7 +82,7 @@ ignore\t'Do not look for sessions, and do not wait for them'"
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l heartbeat-file -d 'File that the command must change regularly to keep the lease' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l holder -d 'Name of this holder, as shown by dlock status [default: HOST/PID]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l note -d 'Note in dlock status, for example the reason for the run' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l history -d 'Number of runs to keep in the history; 0 does not record this run' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l history -d 'Keep at least the latest N runs in the history; 0 does not record this run' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l metrics-file -d 'File to which dlock writes the metrics of this run, in the Prometheus text format' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l on-event -d 'Hook to run with sh -c when the lease is granted, lost or released, and when the run is skipped' -r -f -a "(__fish_complete_command)"
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'

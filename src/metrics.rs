@@ -101,6 +101,32 @@ pub struct RunMetrics {
     pub ended_at: Option<Duration>,
 }
 
+/// What the metrics file contains from an earlier run of the same action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EarlierMetrics {
+    /// Time of the latest success, as the file contains it. None if there was no success.
+    succeeded_at: Option<String>,
+}
+
+impl EarlierMetrics {
+    /// Reads the content of the metrics file. None if it contains no run of `action`.
+    #[must_use]
+    pub fn read(text: &str, action: &Action) -> Option<Self> {
+        let value = |name: &str| {
+            let start = format!("dlock_{name}{{action=\"{}\"}} ", escaped(action.as_str()));
+            let mut lines = text.lines();
+            lines.find_map(|line| line.strip_prefix(&start))
+        };
+        value("held")?;
+        let is_number = |text: &&str| text.parse::<f64>().is_ok();
+        let succeeded_at = value(LATEST_SUCCESS).filter(is_number).map(str::to_owned);
+        Some(Self { succeeded_at })
+    }
+}
+
+/// The name of the metric with the time of the latest success.
+const LATEST_SUCCESS: &str = "success_timestamp_seconds";
+
 impl RunMetrics {
     /// Creates the facts of a run that has just started: `holder` is about to acquire `action`.
     #[must_use]
@@ -123,9 +149,18 @@ impl RunMetrics {
         }
     }
 
-    /// Returns the content of the metrics file.
+    /// Returns true if no command was run because the action has already succeeded, or was held or paused.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub const fn is_skipped(&self) -> bool {
+        matches!(
+            self.outcome,
+            Some(MetricsResult::Done | MetricsResult::Held)
+        )
+    }
+
+    /// Returns the content of the metrics file. `earlier` is what the file contains from an earlier run.
+    #[must_use]
+    pub fn text(&self, earlier: Option<&EarlierMetrics>) -> String {
         let mut metrics = MetricsText {
             action: escaped(self.action.as_str()),
             text: String::new(),
@@ -158,13 +193,24 @@ impl RunMetrics {
         if let Some(token) = self.token {
             metrics.gauge("token", "Fencing token of the grant.", token);
         }
+        let is_success = self.outcome == Some(MetricsResult::Succeeded);
+        let success = match self.ended_at.filter(|_| is_success) {
+            Some(ended_at) => Some(seconds(ended_at)),
+            None => earlier.and_then(|earlier| earlier.succeeded_at.clone()),
+        };
+        if let Some(success) = success {
+            metrics.gauge(
+                LATEST_SUCCESS,
+                "Time of the latest success, in seconds since 1970 by this machine's clock.",
+                success,
+            );
+        }
         if let (Some(outcome), Some(status), Some(at)) = (self.outcome, self.status, self.ended_at)
         {
-            let skipped = matches!(outcome, MetricsResult::Done | MetricsResult::Held);
             metrics.gauge(
                 "skipped",
                 "1 if no command was run because it has already succeeded or another process held the lease.",
-                u8::from(skipped),
+                u8::from(self.is_skipped()),
             );
             metrics.gauge("exit_status", "Exit status of dlock.", status);
             metrics.gauge(
@@ -268,7 +314,7 @@ mod tests {
             facts.outcome = Some(MetricsResult::Lost);
             facts.status = Some(Status::LOST);
             facts.ended_at = Some(Duration::MAX);
-            let metrics = parse_prometheus(&facts.text()).expect("valid metrics");
+            let metrics = parse_prometheus(&facts.text(None)).expect("valid metrics");
             prop_assert_eq!(metrics.families.len(), 10);
             for family in metrics.families.values() {
                 for sample in family.iter_samples() {
@@ -296,7 +342,7 @@ mod tests {
             RunMetrics::new("init".parse().expect("a valid action name"), String::new());
         facts.outcome = Some(MetricsResult::Lost);
         facts.status = Some(Status::LOST);
-        let text = facts.text();
+        let text = facts.text(None);
         assert!(text.contains("dlock_held{action=\"init\"} 0\n"), "{text}");
         for absent in ["result", "skipped", "status", "timestamp", "token"] {
             assert!(!text.contains(absent), "{absent} in {text}");

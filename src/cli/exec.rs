@@ -183,7 +183,7 @@ pub struct ExecArgs {
     #[arg(help_heading = "Connection")]
     pub hide_credentials: bool,
 
-    /// Number of runs to keep in the history; 0 does not record this run.
+    /// Keep at least the latest N runs in the history; 0 does not record this run.
     #[arg(
         long,
         env = "DLOCK_OPT_HISTORY",

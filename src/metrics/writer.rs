@@ -3,13 +3,18 @@
 //! A separate thread writes the file, because the file may be on a disk that hangs and renewals must not wait for that
 //! disk. The thread has a slot for one set of facts. Newer facts replace older facts that the thread has not written
 //! yet.
+//!
+//! The facts of a run that was skipped do not replace those of an earlier run, because a monitor would then no longer see
+//! that the earlier run failed.
 
+use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use super::RunMetrics;
+use super::{EarlierMetrics, RunMetrics};
+use crate::lease::action::Action;
 use crate::sys::output_file;
 
 /// Mode of a new metrics file. All users may read the file, because the collector may run as a different user.
@@ -51,10 +56,15 @@ impl Writer {
             .name("metrics".to_owned())
             .spawn(move || {
                 let (mut has_failed, mut has_ended) = (false, false);
+                let mut earlier = None;
                 while !has_ended {
                     let facts = own.take();
                     has_ended = facts.ended_at.is_some();
-                    let text = facts.text();
+                    let earlier = earlier.get_or_insert_with(|| read_earlier(&path, &facts.action));
+                    if facts.is_skipped() && earlier.is_some() {
+                        continue;
+                    }
+                    let text = facts.text(earlier.as_ref());
                     let written =
                         output_file::write(&path, MODE, |file| file.write_all(text.as_bytes()));
                     if let Err(error) = written
@@ -76,6 +86,14 @@ impl Writer {
         *self.slot.lock() = Some(facts);
         self.slot.changed.notify_one();
     }
+}
+
+/// Reads what the file contains from an earlier run of `action`. None if there is no such run, and for a file that is not
+/// regular, because reading a FIFO or a device could block or remove its content.
+fn read_earlier(path: &Path, action: &Action) -> Option<EarlierMetrics> {
+    let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    let text = is_file.then(|| fs::read_to_string(path))?;
+    EarlierMetrics::read(&text.ok()?, action)
 }
 
 impl Slot {

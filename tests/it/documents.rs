@@ -17,7 +17,7 @@ use dlock::exit;
 use dlock::lease::Token;
 use dlock::lease::instant::BootInstant;
 use dlock::lease::timing::Timing;
-use dlock::metrics::{MetricsResult, RunMetrics};
+use dlock::metrics::{EarlierMetrics, MetricsResult, RunMetrics};
 use dlock::process::hook::{self, HookTrigger};
 use dlock::report::history;
 use dlock::report::layout::Layout;
@@ -263,7 +263,8 @@ fn every_name_in_logs_metrics_and_hooks_is_documented() {
     run.outcome = Some(MetricsResult::Lost);
     run.status = Some(exit::Status::LOST);
     run.ended_at = Some(Duration::ZERO);
-    let text = run.text();
+    let earlier = run.text(None) + "dlock_success_timestamp_seconds{action=\"init\"} 1\n";
+    let text = run.text(EarlierMetrics::read(&earlier, &run.action).as_ref());
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let names: Vec<&str> = types.filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(metrics, &names);

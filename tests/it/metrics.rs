@@ -142,6 +142,8 @@ fn each_outcome_sets_its_result_metric() {
         let database = shared(flavour).database("metrics");
         let folder = Folder::new();
         let run = |options: &[&str], command: &[&str]| {
+            // The file of an earlier run would keep the metrics of that run.
+            let _ = fs::remove_file(folder.file());
             Dlock::on(&database, ["exec", "-q", "-a", "init"])
                 .env("DLOCK_OPT_METRICS_FILE", folder.file())
                 .args(options)
@@ -178,6 +180,46 @@ fn each_outcome_sets_its_result_metric() {
 
         assert_eq!(run(&["--user=nobody"], &["true"]), Some(77));
         assert_eq!(folder.result(), ["error"], "{flavour}");
+    }
+}
+
+#[test]
+fn a_skipped_run_keeps_the_metrics_of_the_last_run_and_each_run_the_time_of_the_last_success() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("metrics");
+        let folder = Folder::new();
+        let run = |options: &[&str], command: &str| {
+            Dlock::on(&database, ["exec", "-q", "-a", "init"])
+                .args([folder.option().as_str()])
+                .args(options)
+                .args(["--", "sh", "-c", command])
+                .run()
+                .status
+        };
+        let success = || folder.value("dlock_success_timestamp_seconds");
+        assert_eq!(run(&[], "exit 1"), Some(1));
+        assert_eq!(success(), None, "{flavour}");
+        assert_eq!(run(&["--once"], "exit 0"), Some(0));
+        let at = success();
+        assert_eq!(at, folder.value("dlock_end_timestamp_seconds"), "{flavour}");
+        assert_eq!(run(&[], "exit 1"), Some(1));
+        assert_eq!(success(), at, "{flavour}");
+        let text = || fs::read_to_string(folder.file()).expect("the file exists");
+        let last = text();
+        assert_eq!(run(&["--once"], "exit 0"), Some(0));
+        assert_eq!(text(), last, "{flavour}: done");
+        let holder = Holder::on(&database, &[]);
+        assert_eq!(run(&["-n"], "exit 0"), Some(75));
+        assert_eq!(text(), last, "{flavour}: held");
+        holder.end();
+        // The file of another lock is replaced.
+        let other = Dlock::on(
+            &database,
+            ["exec", "-q", "other", &folder.option(), "--", "true"],
+        );
+        other.run().expect(0, "", "");
+        let skipped = value(&folder.file(), "dlock_skipped", "other", None);
+        assert_eq!(skipped, Some(0.0), "{flavour}");
     }
 }
 

@@ -9,6 +9,7 @@ use openmetrics_parser::prometheus::parse_prometheus;
 
 use super::Page;
 use crate::cli_runner::Dlock;
+use crate::command::Stage;
 use crate::holder::Holder;
 use crate::servers::{Flavour, fetched, shared};
 
@@ -122,7 +123,12 @@ fn alerts_and_dashboard_use_only_metrics_that_exist() {
     let database = shared(Flavour::MariaDb).database("serve");
     let holder = Holder::on(&database, &[]);
     let server = Page::on(&database, &[]);
-    let metrics = server.get("/metrics").body;
+    let stage = Stage::new();
+    let file = stage.path("report.prom");
+    let exec = Dlock::on(&database, ["exec", "report", "--metrics-file"]);
+    exec.arg(&file).args(["--", "true"]).run().expect(0, "", "");
+    let file = fs::read_to_string(&file).expect("the file exists");
+    let metrics = server.get("/metrics").body + &file;
     let files = ["dlock.rules.yml", "grafana-dashboard.json"];
     for path in files.map(|file| PathBuf::from(EXAMPLES).join(file)) {
         let text = fs::read_to_string(&path).expect("the file exists");
