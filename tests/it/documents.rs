@@ -471,3 +471,17 @@ fn section<'a>(document: &'a str, heading: &str) -> &'a str {
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
+
+/// mdoc(7) takes some words in a heading for macros, and does not print them.
+#[test]
+fn no_heading_of_the_handwritten_page_contains_a_macro() {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/man/dlock.7"));
+    let page = page.expect("the page exists");
+    let headings = page.lines().filter(|line| line.starts_with(".Ss "));
+    let words = headings.flat_map(|heading| heading.split(' ').skip(1));
+    let macros = [
+        "An", "Ap", "At", "Do", "Em", "In", "Li", "No", "Ns", "So", "Op",
+    ];
+    let found: Vec<&str> = words.filter(|word| macros.contains(word)).collect();
+    assert_eq!(found, [""; 0], "write \\& before the word");
+}
