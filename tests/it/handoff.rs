@@ -200,3 +200,27 @@ fn the_next_holder_advances_an_existing_fence() {
         assert!(fence(&database) > before, "{flavour}");
     }
 }
+
+/// The attempt of the next holder fails, because a grant must advance the fence. If the server's clock was set forward, the
+/// next holder then takes the lease over.
+#[test]
+fn a_take_over_after_a_hand_off_records_no_loss() {
+    for flavour in Flavour::ALL {
+        let database = on(flavour);
+        let fenced = contender(&database, &["--fence"], "4").run();
+        assert_eq!(fenced.status, Some(4), "{flavour}: {fenced:?}");
+        let holder = Holder::on(&database, &["--ttl=5m"]);
+        let next = contender(&database, &[], "5").start();
+        wait_for_waiter(&database);
+        let mut admin = database.admin_conn();
+        admin
+            .query_drop("UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 HOUR")
+            .expect("the table exists");
+        let (holder, next) = (holder.end(), next.wait());
+        let statuses = (holder.status, next.status);
+        assert_eq!(statuses, (Some(3), Some(5)), "{flavour}: {holder:?}");
+        let last = runs(&database, &["-n", "2"]);
+        let outcomes: Vec<_> = last.iter().map(|run| run["outcome"].as_str()).collect();
+        assert_eq!(outcomes, [Some("exited"); 2], "{flavour}");
+    }
+}

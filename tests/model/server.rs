@@ -552,7 +552,7 @@ impl Server {
             return false;
         }
         if let (AcquireMode::TakeOver { .. }, Some(before)) = (mode, row.owner_id) {
-            if !row.revoked {
+            if !row.revoked && !by_hand_off {
                 self.record(self.row.token, HistoryOutcome::Lost);
             }
             self.queue.retain(|entry| entry.owner_id != before);

@@ -29,9 +29,10 @@ use crate::store::{
 /// the waiters. The UPDATE also requires that the row is free. For a take-over, the UPDATE requires instead that the
 /// row still has the observed version, so that a lease that has been renewed since the observation is not taken over.
 ///
-/// A take-over records the old holder's run as lost in the same transaction, unless the run is already recorded or this
-/// contender does not keep a history. The INSERT locks the row, so that the INSERT and the UPDATE read the same version
-/// of the row.
+/// A take-over records the old holder's run as lost in the same transaction, unless the run is already recorded, the old
+/// holder has handed off the lease, or this contender does not keep a history. A lease that was handed off is taken over
+/// if the attempt failed, because the grant must advance the fence, and the server's clock was set forward. The INSERT locks
+/// the row, so that the INSERT and the UPDATE read the same version of the row.
 ///
 /// If the action has a fence, a grant advances the fence in the same transaction. The grant does not wait for the
 /// fence. While a command's transaction has locked the fence, the UPDATE matches no row.
@@ -102,8 +103,11 @@ pub(in crate::store::mysql) fn attempt(
             let seen = format!("token={token} AND renewals={renewals}");
             let taken_over =
                 format!("owner_id IS NOT NULL AND {seen} AND {NOT_PAUSED}{required}{passable}");
-            // The run of a revoked lease is already recorded.
-            let unrecorded = format!("min_hold=0 AND revoked_at IS NULL AND {taken_over}");
+            // The run of a revoked lease is already recorded, and a holder that has handed off its lease records its run.
+            let handed_off = handoff::handoff_is_set();
+            let unrecorded = format!(
+                "min_hold=0 AND revoked_at IS NULL AND NOT COALESCE({handed_off},0) AND {taken_over}"
+            );
             let record = match contender.history {
                 0 => String::new(),
                 _ => insert_run_from_row(action, HistoryOutcome::Lost, &unrecorded),
