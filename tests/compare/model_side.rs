@@ -228,9 +228,11 @@ impl ModelSide {
         }
         self.contenders[index].connection = Connection::Open;
         let busy = self.server.queue_lock.first();
-        let waits = is_wait && busy.is_some_and(|other| *other != Session::current(index));
-        let fault = fault.filter(|_| !waits);
+        let is_busy = is_wait && busy.is_some_and(|other| *other != Session::current(index));
+        let fault = fault.filter(|_| !is_busy);
         let (outcome, could_grant) = self.execute(index, &request, Stage::First, fault);
+        // The owner of the queue lock also waits if it lets another waiter pass.
+        let waits = outcome.is_none();
         let response = if let Some(outcome) = outcome {
             self.record_response(index, &outcome)
         } else {
@@ -240,7 +242,7 @@ impl ModelSide {
         let concrete = ConcreteStep::Send {
             index,
             request,
-            fault,
+            fault: fault.filter(|_| !waits),
             waits,
         };
         Some((concrete, (index, response, could_grant)))
