@@ -315,8 +315,14 @@ impl ModelSide {
         // A waiter that lets an earlier one pass wakes another one.
         while let Some((index, request)) = self.take_woken() {
             let (outcome, could_grant) = self.execute(index, &request, Stage::First, None);
-            let outcome = outcome.expect("an attempt with the queue lock does not wait");
-            responses.push((index, self.record_response(index, &outcome), could_grant));
+            match outcome {
+                Some(outcome) => {
+                    let response = self.record_response(index, &outcome);
+                    responses.push((index, response, could_grant));
+                }
+                // The waiter has let another one pass, and waits again.
+                None => self.contenders[index].waiting = Some(request),
+            }
         }
         responses.sort_by_key(|(index, ..)| *index);
         responses
