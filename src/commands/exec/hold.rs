@@ -402,10 +402,11 @@ impl EventLoop<'_> {
         stop_reason: StopReason,
         run: &mut RunState<'_>,
     ) {
-        if leftovers.number == 0 || run.killed || stop_reason != StopReason::None {
+        let is_stopping = run.killed || stop_reason != StopReason::None;
+        run.killed |= leftovers.number > 0;
+        if leftovers.number == 0 || is_stopping {
             return;
         }
-        run.killed = true;
         run.processes_killed = leftovers.number;
         let text = messages::killed_leftovers(&self.action, leftovers);
         self.report.info(EventKind::ProcessesKilled, text);
