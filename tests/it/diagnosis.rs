@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::cli_runner::{Dlock, eventually};
 use crate::proxy::{Flow, Proxy};
 use crate::servers::{Database, Flavour, shared};
-use crate::tree::Holder;
+use crate::tree::{Holder, LEFT};
 
 /// A ttl that is short enough for a test to wait for the expiry, and long enough to observe the lease before its
 /// expiry.
@@ -58,7 +58,7 @@ fn a_healthy_holder_is_reported_as_held_and_renewing() {
         let command = seen["command"].as_str().unwrap_or_default();
         assert!(command.starts_with("sh -c '"), "{seen}");
         holder.let_go();
-        holder.running.wait().expect(4, "", "");
+        holder.running.wait().expect(4, "", LEFT);
         wait_for_diagnosis(database, "free", "free", "");
     });
 }
@@ -78,14 +78,14 @@ fn a_holder_in_kubernetes_is_shown_with_its_pod_and_namespace() {
             "{seen}"
         );
         holder.let_go();
-        holder.running.wait().expect(4, "", "");
+        holder.running.wait().expect(4, "", LEFT);
         // In a pod, the host name is the name of the pod.
         let in_cluster = exec().env("KUBERNETES_SERVICE_HOST", "10.0.0.1");
         let holder = Holder::start_with(in_cluster, &TTL);
         let seen = status(database);
         assert_eq!(seen["pod"], seen["host"], "{seen}");
         holder.let_go();
-        holder.running.wait().expect(4, "", "");
+        holder.running.wait().expect(4, "", LEFT);
     });
 }
 

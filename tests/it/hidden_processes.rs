@@ -138,7 +138,11 @@ fn a_child_that_proc_hides_does_not_keep_the_lock() {
         .arg(&dlock)
         .args(["exec", "-a", "init", "--", "perl", "-e", daemon])
         .run();
-    outcome.expect(0, "", "");
+    outcome.expect(
+        0,
+        "",
+        "killed 1 process that the command of init left running: ",
+    );
 }
 
 /// A Perl program that runs the given program under a filter that refuses `pidfd_open(2)` with EPERM, as old profiles of

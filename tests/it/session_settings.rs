@@ -31,7 +31,7 @@ const BOTH: [&str; 9] = [
 const INIT_CONNECT: &str = "--init-connect=SET SESSION completion_type=CHAIN,autocommit=OFF,sql_safe_updates=ON,\
      sql_select_limit=0,sql_big_selects=OFF,max_join_size=1,sql_auto_is_null=ON,unique_checks=OFF,\
      character_set_client=latin1,character_set_results=latin1,collation_connection=latin1_german1_ci,\
-     time_zone='+05:00',tx_read_only=ON;START TRANSACTION";
+     time_zone='+05:00',tx_read_only=ON;USE information_schema;START TRANSACTION";
 
 /// Returns the server with the worst values that all tests of this process share. The first call starts the server.
 pub(crate) fn worst(flavour: Flavour) -> &'static Server {

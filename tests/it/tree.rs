@@ -28,7 +28,7 @@ const TREE: &str = r#"
 "#;
 
 /// The end of the message about the descendants, before their names.
-const LEFT: &str = " that the command of init left running";
+pub(crate) const LEFT: &str = " that the command of init left running";
 
 /// The next holder's command.
 const NEXT: &str = r#"exec 9>>"$1"; flock -n 9 && echo alone"#;

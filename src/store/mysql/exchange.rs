@@ -182,7 +182,7 @@ impl Database {
             let check = self.hosts.current().member_check;
             let session = match kind {
                 RequestKind::Glance => String::new(),
-                _ => statements::session(self.idle, check, writes),
+                _ => statements::session(&self.target().database, self.idle, check, writes),
             };
             (connection, session)
         };

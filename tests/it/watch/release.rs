@@ -7,7 +7,7 @@ use crate::cli_runner::Dlock;
 use crate::history::{endings, runs};
 use crate::proxy::{Flow, Proxy};
 use crate::servers::{Database, Flavour, shared};
-use crate::tree::Holder;
+use crate::tree::{Holder, LEFT};
 
 const ENTER: &str = "\r";
 const ESCAPE: &str = "\x1b";
@@ -80,7 +80,7 @@ fn escape_cancels_each_step_of_a_release() {
         screen.ends_with(0);
         assert_eq!(token(&database), before);
         holder.let_go();
-        holder.running.wait().expect(4, "", "");
+        holder.running.wait().expect(4, "", LEFT);
     }
 }
 
@@ -94,7 +94,7 @@ fn release_does_not_affect_a_later_holder() {
         screen.types("r\r");
         screen.shows("release init? [y/N]");
         first.let_go();
-        first.running.wait().expect(4, "", "");
+        first.running.wait().expect(4, "", LEFT);
         let second = Holder::start(&database, &[]);
         let before = token(&database);
         screen.shows("has changed since then");
@@ -104,7 +104,7 @@ fn release_does_not_affect_a_later_holder() {
         screen.ends_with(0);
         assert_eq!(token(&database), before);
         second.let_go();
-        second.running.wait().expect(4, "", "");
+        second.running.wait().expect(4, "", LEFT);
     }
 }
 
@@ -134,5 +134,5 @@ fn keys_work_while_a_release_has_no_response() {
     // dlock could not connect, so it has not sent the request.
     assert_eq!(token(&database), before);
     holder.let_go();
-    holder.running.wait().expect(4, "", "");
+    holder.running.wait().expect(4, "", LEFT);
 }

@@ -184,8 +184,13 @@ mod tests {
 
     #[test]
     fn expected_session_settings_are_those_that_are_set() {
-        let set = statements::session(Duration::from_secs(30), MemberCheck::Skip, WriteCheck::Skip)
-            .to_uppercase();
+        let set = statements::session(
+            "app",
+            Duration::from_secs(30),
+            MemberCheck::Skip,
+            WriteCheck::Skip,
+        )
+        .to_uppercase();
         for (names, wanted) in WANTED {
             let value = match wanted {
                 "ON" => "1",

@@ -74,7 +74,12 @@ impl<'a> Session<'a> {
         };
         let settings = match self.is_new {
             // The session may be idle while the other session sends a few requests.
-            true => statements::session(self.limit * 6, MemberCheck::Skip, WriteCheck::Skip),
+            true => statements::session(
+                &self.target.database,
+                self.limit * 6,
+                MemberCheck::Skip,
+                WriteCheck::Skip,
+            ),
             false => String::new(),
         };
         let request_id = new_request_id().map_err(QueryError::Disconnected)?;

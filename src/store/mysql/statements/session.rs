@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::super::schema::quoted;
 use super::fragments::{READ_ONLY, REQUEST, with_read_only};
 
 /// Text in the error of [`MemberCheck::Suspect`].
@@ -140,7 +141,7 @@ pub(in crate::store::mysql) const CLUSTER: &str = "SELECT COALESCE(\
 pub(in crate::store::mysql) const GROUP_MEMBERS: &str = "SELECT member_id=@@server_uuid,member_state,member_role,\
      CONCAT(member_host,':',member_port) FROM performance_schema.replication_group_members;";
 
-/// Returns the statements that set up a new session. They are sent at the beginning of the first packet of the session.
+/// Returns the statements that set up a new session for `database`, which is empty if none is used. They are sent at the beginning of the first packet of the session.
 ///
 /// The settings of the server and its `init_connect` must not change what a statement of dlock does:
 ///
@@ -157,21 +158,28 @@ pub(in crate::store::mysql) const GROUP_MEMBERS: &str = "SELECT member_id=@@serv
 ///   waiting if another session changes the row at the same time. The comment is code only for these versions, because
 ///   other servers do not have the variable.
 /// - `wait_timeout`: the server ends the session of a frozen client, which also releases the client's queue lock.
+/// - USE: `init_connect` may have changed the database. Accounts that skip `init_connect` would then use other tables. The
+///   statement comes last, because the name of the database is in utf8mb4.
 /// - `sql_mode`: MariaDB's `SIMULTANEOUS_ASSIGNMENT` and similar modes must not change the meaning of a statement. In
 ///   strict mode, a value that does not fit into its column causes an error and is never truncated.
 pub(in crate::store::mysql) fn session(
+    database: &str,
     ttl: Duration,
     check: MemberCheck,
     writes: WriteCheck,
 ) -> String {
     let idle = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
+    let use_database = match database {
+        "" => String::new(),
+        name => format!("USE {};", quoted(name)),
+    };
     format!(
         "SET SESSION /*!80000 {ISOLATION}*//*M! tx_isolation*/='READ-COMMITTED',autocommit=0,autocommit=1,{},\
          completion_type='NO_CHAIN',/*!80000 {READ_ONLY_TRANSACTIONS}*//*M! tx_read_only*/=OFF,\
          sql_safe_updates=OFF,sql_big_selects=ON,sql_select_limit=18446744073709551615,sql_auto_is_null=OFF,\
          unique_checks=ON,character_set_client=utf8mb4,character_set_results=utf8mb4,\
          collation_connection=utf8mb4_general_ci,innodb_lock_wait_timeout=1,lock_wait_timeout=1,\
-         /*M!110602 innodb_snapshot_isolation=OFF,*/wait_timeout={idle};",
+         /*M!110602 innodb_snapshot_isolation=OFF,*/wait_timeout={idle};{use_database}",
         sql_mode(check, writes)
     )
 }

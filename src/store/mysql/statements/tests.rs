@@ -116,6 +116,7 @@ fn hex_of_empty_bytes_is_an_empty_literal() {
 fn wait_timeout_is_the_ttl_rounded_up() {
     assert!(
         session(
+            "app",
             Duration::from_millis(2_001),
             MemberCheck::Skip,
             WriteCheck::Skip
@@ -124,6 +125,7 @@ fn wait_timeout_is_the_ttl_rounded_up() {
     );
     assert!(
         session(
+            "app",
             Duration::from_secs(30),
             MemberCheck::Suspect,
             WriteCheck::Require
