@@ -77,19 +77,31 @@ pub struct Cli {
 #[derive(Debug, Args)]
 pub struct CommonArgs {
     /// Print only the reason if dlock fails; overrides --verbose.
-    #[arg(short, long, global = true, env = "DLOCK_QUIET", display_order = 100)]
+    #[arg(
+        short,
+        long,
+        global = true,
+        env = "DLOCK_OPT_QUIET",
+        display_order = 100
+    )]
     #[arg(value_parser = value::switch)]
     pub quiet: bool,
 
     /// Print a message for each step.
-    #[arg(short, long, global = true, env = "DLOCK_VERBOSE", display_order = 100)]
+    #[arg(
+        short,
+        long,
+        global = true,
+        env = "DLOCK_OPT_VERBOSE",
+        display_order = 100
+    )]
     #[arg(value_parser = value::switch)]
     pub verbose: bool,
 
     /// Format of messages on stderr.
     ///
     /// With json, each message is one JSON object on one line; see dlock(7) for the fields.
-    #[arg(long, global = true, env = "DLOCK_LOG_FORMAT", display_order = 100)]
+    #[arg(long, global = true, env = "DLOCK_OPT_LOG_FORMAT", display_order = 100)]
     #[arg(value_enum, value_name = "FORMAT", default_value_t)]
     pub log_format: Format,
 

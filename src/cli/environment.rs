@@ -2,6 +2,7 @@
 //! ignore a variable with a typing error.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 
 use clap::{Command, CommandFactory};
 
@@ -11,13 +12,14 @@ use clap::error::ErrorKind;
 /// Beginning of the names of dlock's variables.
 const PREFIX: &str = "DLOCK_";
 
-/// Beginning of the names of the variables of the options of a subcommand. Options that all subcommands share have
-/// variables without `OPT_`.
+/// Beginning of the names of the variables of options. The connection settings, such as `DLOCK_URL`, and the variables
+/// that dlock sets for commands have names without `OPT_`.
 const OPTION_PREFIX: &str = "DLOCK_OPT_";
 
-/// Returns true if the variable `name` belongs to an option of a subcommand.
-pub(super) fn is_of_subcommand(name: &OsStr) -> bool {
-    name.to_string_lossy().starts_with(OPTION_PREFIX)
+/// Returns true if `name` is a variable of an option and not of a connection setting.
+#[must_use]
+pub fn is_option(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(OPTION_PREFIX.as_bytes())
 }
 
 /// Variables that dlock sets for its command although an option has a similar variable.
@@ -98,7 +100,12 @@ pub(super) fn check(
 fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let as_option = name.replacen(PREFIX, OPTION_PREFIX, 1);
     let distance = |known: &&str| {
-        let of = |name: &str| strsim::damerau_levenshtein(name, known);
+        let of = |name: &str| {
+            // DLOCK_USERNAME and DLOCK_PASS differ by more letters than typing errors do.
+            let is_part = known.starts_with(name) || name.starts_with(known);
+            let distance = strsim::damerau_levenshtein(name, known);
+            distance.saturating_sub(if is_part { 3 } else { 0 })
+        };
         of(name).min(of(&as_option))
     };
     let nearest = known.min_by_key(distance);
@@ -137,7 +144,11 @@ mod tests {
 
     fn message(name: &str, value: &str) -> Option<String> {
         let environment = [(name.into(), value.into()), ("PATH".into(), "/bin".into())];
-        let checked = check(environment, &["DLOCK_TOKEN"], &Cli::command());
+        let checked = check(
+            environment,
+            &["DLOCK_TOKEN", "DLOCK_PASSWORD"],
+            &Cli::command(),
+        );
         checked.err().map(|error| error.to_string())
     }
 
@@ -148,6 +159,11 @@ mod tests {
             ("DLOCK_WAIT", "did you mean DLOCK_OPT_WAIT?"),
             ("DLOCK_NONBLOK", "did you mean DLOCK_OPT_NONBLOCK?"),
             ("DLOCK_TOKENS", "did you mean DLOCK_TOKEN?"),
+            ("DLOCK_QUIET", "did you mean DLOCK_OPT_QUIET?"),
+            ("DLOCK_ONCE", "did you mean DLOCK_OPT_ONCE?"),
+            ("DLOCK_PASS", "did you mean DLOCK_PASSWORD?"),
+            ("DLOCK_USERNAME", "did you mean DLOCK_USER?"),
+            ("DLOCK_HOSTNAME", "did you mean DLOCK_HOST?"),
             ("DLOCK_PASWORD_FILE", "did you mean DLOCK_PASSWORD_FILE?"),
             (
                 "DLOCK_SOMETHING_ELSE",

@@ -43,8 +43,8 @@ const UNKEPT_INSIDE: [(&str, &str); 5] = [
     after_long_help = super::footer::long_footer("exec", EXAMPLES)
 )]
 pub struct ExecArgs {
-    /// The options in `UNKEPT_INSIDE` that are given on the command line. Such an option in the environment may be meant for
-    /// an outer dlock.
+    /// The options in `UNKEPT_INSIDE` that are given. None of them is meant for an outer dlock, because `exec` removes the
+    /// variables of options from the environment of its command.
     #[arg(skip)]
     pub unkept_inside: Vec<&'static str>,
 
@@ -214,10 +214,11 @@ pub struct ExecArgs {
 }
 
 impl ExecArgs {
-    /// Notes which options in `matches` are given on the command line.
-    pub fn note_command_line(&mut self, matches: &ArgMatches) {
-        let is_typed = |id| matches.value_source(id) == Some(ValueSource::CommandLine);
-        let typed = UNKEPT_INSIDE.into_iter().filter(|(id, _)| is_typed(id));
-        self.unkept_inside = typed.map(|(_, name)| name).collect();
+    /// Notes which options in `matches` are given on the command line or by a variable.
+    pub fn note_given(&mut self, matches: &ArgMatches) {
+        let is_default = |source| source == ValueSource::DefaultValue;
+        let is_given = |id| matches.value_source(id).is_some_and(|it| !is_default(it));
+        let given = UNKEPT_INSIDE.into_iter().filter(|(id, _)| is_given(id));
+        self.unkept_inside = given.map(|(_, name)| name).collect();
     }
 }

@@ -108,7 +108,7 @@ fn cli(matches: &ArgMatches) -> Result<Cli, clap::Error> {
     let mut cli = Cli::from_arg_matches(matches)?;
     cli.common.connection.note_command_line(matches);
     if let (Cmd::Exec(args), Some((_, matches))) = (&mut cli.command, matches.subcommand()) {
-        args.note_command_line(matches);
+        args.note_given(matches);
     }
     Ok(cli)
 }
@@ -253,12 +253,11 @@ fn without_variable(argument: clap::Arg) -> clap::Arg {
     argument.env(Resettable::<OsStr>::Reset)
 }
 
-/// Removes the variable of `argument` if it is an empty variable of an option of a subcommand, which counts as not set.
-/// An empty variable of an option that all subcommands share stays an error, because it may be a secret that is missing.
+/// Removes the variable of `argument` if it is an empty variable of an option, which counts as not set. An empty variable
+/// of a connection setting stays an error, because it may be a secret that is missing.
 fn without_empty_variable(argument: clap::Arg) -> clap::Arg {
     let is_empty = argument.get_env().is_some_and(|name| {
-        environment::is_of_subcommand(name)
-            && std::env::var_os(name).is_some_and(|it| it.is_empty())
+        environment::is_option(name) && std::env::var_os(name).is_some_and(|it| it.is_empty())
     });
     match is_empty {
         true => without_variable(argument),

@@ -85,6 +85,8 @@ fn every_variable_that_a_document_names_exists() {
     let known: BTreeSet<String> = option_variables()
         .into_iter()
         .chain(others.into_iter().map(str::to_owned))
+        // The prefix of the variables of options.
+        .chain(["DLOCK_OPT".to_owned()])
         .collect();
     let named = words("DLOCK_", |c| c.is_ascii_uppercase() || c == '_');
     assert!(

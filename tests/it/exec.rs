@@ -170,7 +170,7 @@ fn a_successful_run_prints_nothing_unless_verbose() {
     everywhere(|database| {
         sh(database, "true").run().expect(0, "", "");
         sh(database, "true")
-            .env("DLOCK_VERBOSE", "1")
+            .env("DLOCK_OPT_VERBOSE", "1")
             .run()
             .expect(0, "", "acquired init in");
     });

@@ -133,7 +133,7 @@ fn waiting_and_skipped_messages_name_the_holder() {
 
         for (options, status, level) in [(&["-n"][..], 75, "error"), (&["-nE0"], 0, "info")] {
             let skipped = Dlock::on(&database, ["exec", "-a", "init"])
-                .env("DLOCK_LOG_FORMAT", "json")
+                .env("DLOCK_OPT_LOG_FORMAT", "json")
                 .args(options)
                 .args(["--", "true"])
                 .run();
@@ -204,7 +204,7 @@ fn failures_before_a_run_are_json_and_usage_errors_are_text() {
     let run = |words: &[&str]| {
         Dlock::new(words)
             .env("DLOCK_URL", &url)
-            .env("DLOCK_LOG_FORMAT", "json")
+            .env("DLOCK_OPT_LOG_FORMAT", "json")
             .run()
     };
     for words in [

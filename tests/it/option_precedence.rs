@@ -88,7 +88,7 @@ fn option_on_the_command_line_overrides_the_variables_that_contradict_it() {
         let started = Instant::now();
         let waited = exec(&database, ["-v", "init", "--wait=300ms", "--", "true"])
             .env("DLOCK_OPT_NONBLOCK", "true")
-            .env("DLOCK_QUIET", "true")
+            .env("DLOCK_OPT_QUIET", "true")
             .run();
         assert!(
             waited.status == Some(75) && started.elapsed() >= Duration::from_millis(300),
@@ -103,7 +103,7 @@ fn option_on_the_command_line_overrides_the_variables_that_contradict_it() {
             .run();
         assert_eq!(statements.status, Some(0), "{statements:?}");
         exec(&database, ["-v", "init", "--", "true"])
-            .env("DLOCK_QUIET", "true")
+            .env("DLOCK_OPT_QUIET", "true")
             .run()
             .expect(0, "", "acquired");
         let url = database.url();
@@ -149,9 +149,9 @@ fn unknown_and_invalid_variables_are_usage_errors_that_name_the_variable() {
             "invalid value 'maybe' for 'DLOCK_OPT_NONBLOCK (--nonblock)': write true or false",
         ),
         (
-            "DLOCK_VERBOSE",
+            "DLOCK_OPT_VERBOSE",
             "2",
-            "invalid value '2' for 'DLOCK_VERBOSE (--verbose)'",
+            "invalid value '2' for 'DLOCK_OPT_VERBOSE (--verbose)'",
         ),
         (
             "DLOCK_OPT_TTL",
@@ -159,16 +159,16 @@ fn unknown_and_invalid_variables_are_usage_errors_that_name_the_variable() {
             "invalid value 'soon' for 'DLOCK_OPT_TTL (--ttl <DURATION>)'",
         ),
         (
-            "DLOCK_LOG_FORMAT",
+            "DLOCK_OPT_LOG_FORMAT",
             "xml",
-            "invalid value 'xml' for 'DLOCK_LOG_FORMAT (--log-format <FORMAT>)'",
+            "invalid value 'xml' for 'DLOCK_OPT_LOG_FORMAT (--log-format <FORMAT>)'",
         ),
     ] {
         let run = Dlock::new(["exec", "init", "--", "true"]).env(name, value);
         run.run().expect(64, "", why);
     }
     // The option on the command line replaces the invalid value of its variable.
-    let run = Dlock::new(["setup", "--print", "--verbose"]).env("DLOCK_VERBOSE", "2");
+    let run = Dlock::new(["setup", "--print", "--verbose"]).env("DLOCK_OPT_VERBOSE", "2");
     assert_eq!(run.run().status, Some(0));
 }
 

@@ -256,7 +256,7 @@ fn failure_does_not_print_the_password() {
                     "true",
                 ];
                 assert_no_secret(&with(Dlock::new(exec), &source).run(), status, &what);
-                let json = with(Dlock::new(exec), &source).env("DLOCK_LOG_FORMAT", "json");
+                let json = with(Dlock::new(exec), &source).env("DLOCK_OPT_LOG_FORMAT", "json");
                 assert_no_secret(&json.run(), status, &what);
                 assert_no_secret(
                     &with(Dlock::new(["status", "-v"]), &source).run(),

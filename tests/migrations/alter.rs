@@ -112,7 +112,7 @@ impl<'a> Alters<'a> {
             .arg(begin)
             .arg(BEGIN)
             .env("DLOCK_URL", self.app.dlock.url())
-            .env("DLOCK_VERBOSE", "true")
+            .env("DLOCK_OPT_VERBOSE", "true")
             .env("MYSQL_PWD", &self.app.dlock.password)
             .env(REPLICA, replica.to_string())
             .env(SOCKET, &observer.socket)

@@ -167,7 +167,7 @@ impl<'a> Migrations<'a> {
             .env("HOME", stage.path(""))
             .env("NPM_CONFIG_UPDATE_NOTIFIER", "false")
             .env("DLOCK_URL", database.url())
-            .env("DLOCK_VERBOSE", "true")
+            .env("DLOCK_OPT_VERBOSE", "true")
             .env(
                 "DLOCK_OPT_TTL",
                 format!("{}s", self.options.ttl().as_secs()),

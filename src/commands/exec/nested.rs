@@ -142,6 +142,7 @@ mod tests {
 
     use super::{VARIABLES, is_same_database};
     use crate::cli::Cli;
+    use crate::config::connection_variables;
     use crate::process::hook;
     use crate::store::target::{Address, SslMode, Target, Targets, Tls};
 
@@ -191,7 +192,7 @@ mod tests {
     fn variables_set_by_dlock_are_options_only_of_check() {
         let mut cli = Cli::command();
         cli.build();
-        let mut count = 0;
+        let (connection, mut count) = (connection_variables(), 0);
         for command in std::iter::once(&cli).chain(cli.get_subcommands()) {
             for option in command.get_arguments() {
                 let Some(variable) = option.get_env().and_then(|name| name.to_str()) else {
@@ -202,9 +203,9 @@ mod tests {
                 let is_of_check = command.get_name() == "check"
                     && ["DLOCK_ACTION", "DLOCK_TOKEN"].contains(&variable);
                 assert_eq!(is_set, is_of_check, "{variable} of {}", command.get_name());
-                let is_global = option.is_global_set() || is_of_check;
+                let is_connection = connection.iter().any(|name| name == variable);
                 let is_prefixed = variable.starts_with("DLOCK_OPT_");
-                assert_ne!(is_prefixed, is_global, "{variable}");
+                assert_ne!(is_prefixed, is_connection || is_of_check, "{variable}");
             }
         }
         assert!(

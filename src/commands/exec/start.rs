@@ -3,6 +3,7 @@
 //! Runs on the main thread. The monitor is forked before the other threads start, because a process
 //! with threads must not fork.
 
+use std::env;
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use super::command_line;
 use super::event_loop::EventLoop;
 use super::exits::unstartable;
 use super::nested;
+use crate::cli::environment;
 use crate::cli::exec::ExecArgs;
 use crate::cli::value::Wait;
 use crate::commands::{holder, truncated};
@@ -111,12 +113,16 @@ impl Plan {
         )
     }
 
-    /// Returns the environment variables that the command and the hooks do not get.
+    /// Returns the environment variables that the command and the hooks do not get: those of options, which are meant for
+    /// this run only, and on request the connection settings.
     fn hidden_variables(&self) -> Vec<OsString> {
-        match self.args.hide_credentials {
+        let connection = match self.args.hide_credentials {
             true => connection_variables(),
             false => Vec::new(),
-        }
+        };
+        let variables = env::vars_os().map(|(name, _)| name);
+        let options = variables.filter(|name| environment::is_option(name));
+        options.chain(connection).collect()
     }
 
     /// Starts the monitor, which delays the command until the grant, and then starts the threads.
