@@ -42,7 +42,7 @@ _dlock_option() {
             esac
             ;;
         list)
-            options='--wide --color -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            options='--json --wide --color -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
             case $2 in
                 --color) kind='auto always never' ;;
                 --log-format) kind='text json' ;;
@@ -86,11 +86,11 @@ _dlock_option() {
             esac
             ;;
         forget)
-            options='-a --action --once --operator --note -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            options='-a --action --once --operator --reason -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
             arguments='name'
             case $2 in
                 -a | --action) kind='name' ;;
-                --operator | --note | --url | --host | --port | --user | --database) kind='text' ;;
+                --operator | --reason | --url | --host | --port | --user | --database) kind='text' ;;
                 --log-format) kind='text json' ;;
                 --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
                 --ssl-mode) kind='disabled required verify_ca verify_identity' ;;

@@ -165,6 +165,7 @@ verify_identity\t'TLS with a certificate that is signed by a trusted authority a
 complete -c dlock -n "__fish_dlock_using_subcommand list" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand list" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand list" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand list" -l json -d 'Print JSON instead of a table; see dlock-status(1) for the format'
 complete -c dlock -n "__fish_dlock_using_subcommand list" -l wide -d 'Show all columns in full, also on a terminal that is too narrow for them'
 complete -c dlock -n "__fish_dlock_using_subcommand list" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
 complete -c dlock -n "__fish_dlock_using_subcommand list" -s v -l verbose -d 'Print a message for each step'
@@ -191,6 +192,7 @@ verify_identity\t'TLS with a certificate that is signed by a trusted authority a
 complete -c dlock -n "__fish_dlock_using_subcommand ls" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand ls" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand ls" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand ls" -l json -d 'Print JSON instead of a table; see dlock-status(1) for the format'
 complete -c dlock -n "__fish_dlock_using_subcommand ls" -l wide -d 'Show all columns in full, also on a terminal that is too narrow for them'
 complete -c dlock -n "__fish_dlock_using_subcommand ls" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
 complete -c dlock -n "__fish_dlock_using_subcommand ls" -s v -l verbose -d 'Print a message for each step'
@@ -282,7 +284,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand history" -s V -l version -d 
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -s a -l action -d 'Name of the lock, instead of NAME' -r -f -a "(__fish_dlock_lock_names)"
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l once -d 'Delete the success of exec --once, or of exec --once=KEY if KEY is set' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l operator -d 'Name of the operator, as shown in the history [default: USER@HOST]' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand forget" -l note -d 'Text that the history shows as a note, for example the reason' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand forget" -l reason -d 'Reason to record in the history, as a note' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f

@@ -56,7 +56,7 @@ pub fn run() -> Status {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let cli = match cli::parse::parse(&arguments, &variables_without_option()) {
         Ok(cli) => cli,
-        Err(error) => return report_parse_error(&error),
+        Err(error) => return report_parse_error(&error, cli::parse::format(&arguments)),
     };
     report_panics(cli.common.log_format);
     let verbosity = match (cli.common.quiet, cli.common.verbose) {
@@ -127,7 +127,7 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
         Command::Setup(_) => commands::setup::run(targets()?, report),
         #[cfg(feature = "serve")]
         Command::Serve(args) => commands::serve::run(args, targets()?, report),
-        Command::List(args) => commands::list::run(&args, targets()?),
+        Command::List(args) => commands::list::run(&args, targets()?, report),
         Command::CopyTo(args) => commands::copy_to::run(&args),
         Command::Version(_) => commands::help::version(),
         Command::Help(args) => commands::help::help(&args),
@@ -158,14 +158,23 @@ fn event_meta(error: &anyhow::Error) -> EventMeta<'_> {
 }
 
 /// Prints the help, the version or the usage error that clap returned, and returns the exit status. Help and version
-/// are successes; all other cases are usage errors.
-fn report_parse_error(error: &clap::Error) -> Status {
-    // A failed write cannot be reported anywhere.
-    let _ = error.print();
-    match error.kind() {
+/// are successes; all other cases are usage errors, which have the `format` of messages.
+fn report_parse_error(error: &clap::Error, format: Format) -> Status {
+    let status = match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Status::OK,
         _ => Status::USAGE,
+    };
+    if status == Status::USAGE && format == Format::Json {
+        let report = Report::new(Verbosity::Quiet, format);
+        let text = error.render().to_string();
+        let why = text.strip_prefix("error: ").unwrap_or(&text).trim_end();
+        report.error(EventKind::Failed.by(None).ending_with(status.code()), why);
+        report.close();
+    } else {
+        // A failed write cannot be reported anywhere.
+        let _ = error.print();
     }
+    status
 }
 
 /// Reports each panic in one line, except panics on the database thread. The database thread catches the driver's

@@ -25,7 +25,7 @@ pub struct ForgetArgs {
     #[arg(long, env = "DLOCK_OPT_OPERATOR", value_name = "TEXT", value_parser = super::value::label)]
     pub operator: Option<String>,
 
-    /// Text that the history shows as a note, for example the reason.
-    #[arg(long, env = "DLOCK_OPT_NOTE", value_name = "TEXT", value_parser = super::value::note)]
-    pub note: Option<String>,
+    /// Reason to record in the history, as a note.
+    #[arg(long, env = "DLOCK_OPT_REASON", value_name = "TEXT", value_parser = super::value::note)]
+    pub reason: Option<String>,
 }

@@ -2,6 +2,7 @@
 //! variables of all options that it contradicts.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 
 use clap::builder::{OsStr, Resettable};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -12,7 +13,7 @@ use super::check::CheckArgs;
 use super::exec::ExecArgs;
 use super::status::StatusArgs;
 use super::wait::WaitArgs;
-use super::{Cli, Command as Cmd, CommonArgs, environment, missing, words};
+use super::{Cli, Command as Cmd, CommonArgs, Format, environment, missing, words};
 
 /// Pairs of options that contradict each other. If one of them is on the command line, dlock ignores the variable of
 /// the other. The connection options need no pair, because the configuration prefers the command line anyway.
@@ -138,6 +139,24 @@ fn parse_thoroughly(arguments: &[OsString]) -> Result<Cli, clap::Error> {
         .map_err(|error| missing::shorten(error, arguments))?;
     check_values(&typed, &built(), arguments)?;
     cli(&matches)
+}
+
+/// Returns the format of the usage error of a command line, whose other options may be invalid.
+#[must_use]
+pub fn format(arguments: &[OsString]) -> Format {
+    let words = arguments.iter().take_while(|word| *word != "--");
+    let words: Vec<&OsString> = words.collect();
+    let is_json = words.iter().any(|word| *word == "--log-format=json")
+        || (words.windows(2)).any(|pair| pair[0] == "--log-format" && pair[1] == "json");
+    let is_given = words
+        .iter()
+        .any(|word| word.as_bytes().starts_with(b"--log-format"));
+    match is_json
+        || !is_given && std::env::var_os("DLOCK_OPT_LOG_FORMAT").is_some_and(|it| it == "json")
+    {
+        true => Format::Json,
+        false => Format::Text,
+    }
 }
 
 /// Returns the message for a subcommand that does not exist.

@@ -24,6 +24,40 @@ const SIMILAR: &[(&str, &str)] = &[
     ("reset clear delete", "dlock forget NAME --once"),
 ];
 
+/// Options that users of similar programs type, for each subcommand, with the answers.
+const SIMILAR_OPTIONS: &[(&str, &str, &str)] = &[
+    (
+        "wait",
+        "-w --wait -n --nonblock",
+        "--timeout limits the wait, and --timeout 0 checks once",
+    ),
+    (
+        "exec",
+        "--timeout",
+        "--wait limits the wait for the lock, and --max-runtime the command",
+    ),
+    (
+        "exec",
+        "-c --command",
+        "write: dlock exec NAME -- sh -c 'COMMAND'",
+    ),
+    (
+        "exec",
+        "-x --exclusive",
+        "a lock is exclusive without an option",
+    ),
+    (
+        "exec",
+        "-F --no-fork -o --close -u --unlock -s --shared",
+        "dlock has no such option of flock",
+    ),
+    ("exec", "--lease", "--ttl sets the length of the lease"),
+    ("forget", "--note", "did you mean --reason?"),
+    ("release", "--note", "did you mean --reason?"),
+    ("release", "-f --force", "--yes asks for no confirmation"),
+    ("history", "--limit --lines", "did you mean --number?"),
+];
+
 /// Returns the message for a subcommand that does not exist.
 #[must_use]
 pub(super) fn unknown_subcommand(word: &str) -> String {
@@ -75,7 +109,9 @@ pub(super) fn correct(error: clap::Error, arguments: &[OsString]) -> clap::Error
     };
     let why = match (is_word, is_option) {
         (false, false) => None,
-        (_, true) => line.unmarked_command(),
+        (_, true) => line
+            .unmarked_command()
+            .or_else(|| line.similar_option(&error)),
         (true, _) => line.unmarked_command().or_else(|| line.separated_value()),
     };
     why.map_or(error, usage)
@@ -192,6 +228,19 @@ impl<'a> Line<'a> {
             "the command must come after --\n\nwrite: {}",
             line.join(" ")
         ))
+    }
+
+    /// Returns the message for the option in `error`, if users of similar programs type it.
+    fn similar_option(&self, error: &clap::Error) -> Option<String> {
+        let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else {
+            return None;
+        };
+        let name = self.subcommand_name();
+        let mut similar = SIMILAR_OPTIONS.iter();
+        let (.., advice) = similar.find(|(subcommand, options, _)| {
+            *subcommand == name && options.split(' ').any(|option| option == typed)
+        })?;
+        Some(format!("dlock {name} has no option {typed}; {advice}"))
     }
 
     /// Returns true if `--action` is among the first `end` words.
@@ -315,7 +364,10 @@ mod tests {
 
     use std::ffi::OsString;
 
+    use clap::CommandFactory;
+
     use super::super::parse::parse;
+    use super::{Cli, SIMILAR_OPTIONS, option};
 
     /// Returns the message for the command line `line`, whose words are separated by single blanks.
     fn message(line: &str) -> String {
@@ -369,10 +421,45 @@ mod tests {
 
     #[test]
     fn unknown_option_is_not_called_a_command() {
-        let message = message("dlock exec --once x --lease 3s -- ls");
+        let message = message("dlock exec --once x --leash 3s -- ls");
         assert!(
-            message.contains("unexpected argument '--lease'"),
+            message.contains("unexpected argument '--leash'"),
             "{message}"
         );
+    }
+
+    #[test]
+    fn option_of_a_similar_program_is_answered() {
+        for (line, advice) in [
+            ("dlock wait init -w 5s", "-w; --timeout limits the wait"),
+            ("dlock wait init -n", "-n; --timeout limits the wait"),
+            (
+                "dlock exec init --timeout 5s -- ls",
+                "--timeout; --wait limits the wait",
+            ),
+            (
+                "dlock exec init -c ls",
+                "-c; write: dlock exec NAME -- sh -c 'COMMAND'",
+            ),
+            (
+                "dlock forget init --once --note x",
+                "--note; did you mean --reason?",
+            ),
+        ] {
+            let text = message(line);
+            assert!(text.contains(&format!(" has no option {advice}")), "{text}");
+        }
+    }
+
+    #[test]
+    fn each_answered_option_does_not_exist() {
+        let mut root = Cli::command();
+        root.build();
+        for (subcommand, options, _) in SIMILAR_OPTIONS {
+            let subcommand = root.find_subcommand(subcommand).expect("it exists");
+            for word in options.split(' ') {
+                assert!(option(subcommand, word.as_ref()).is_none(), "{word}");
+            }
+        }
     }
 }

@@ -7,7 +7,8 @@ use crate::report::log::EventKind;
 use crate::report::{Report, messages};
 use crate::store::target::Targets;
 
-/// Deletes one success. A success that does not exist is not an error.
+/// Deletes one success. A success that does not exist is not an error, but the exit status shows an action that does not
+/// exist, because its name may be misspelled.
 ///
 /// # Errors
 /// Fails if the server cannot be reached or refuses the request.
@@ -16,20 +17,30 @@ pub fn run(args: ForgetArgs, targets: Targets, report: &Report) -> anyhow::Resul
         name,
         once,
         operator: label,
-        note,
+        reason,
     } = args;
     let action = name.action().clone();
     report.about(&action);
     let key = once.flatten().unwrap_or_default();
     let what = messages::with_key(&action, &key);
-    let who = operator(label, note);
-    let forgotten = query_once(targets, move |database| {
-        database.forget(&action, &key, &who)
+    let who = operator(label, reason);
+    let (is_forgotten, is_known) = query_once(targets, {
+        let action = action.clone();
+        move |database| {
+            let is_forgotten = database.forget(&action, &key, &who)?;
+            // The action itself is the first of the names that begin with its name.
+            let is_known = is_forgotten || database.names(action.as_str(), 1)?.contains(&action);
+            Ok((is_forgotten, is_known))
+        }
     })?;
-    let text = match forgotten {
-        true => format!("{what} is forgotten: the next dlock exec --once runs the command again"),
-        false => format!("{what} was not recorded as done"),
+    let (status, text) = match (is_forgotten, is_known) {
+        (true, _) => (
+            Status::OK,
+            format!("{what} is forgotten: the next dlock exec --once runs the command again"),
+        ),
+        (_, true) => (Status::OK, format!("{what} was not recorded as done")),
+        (_, false) => (Status::NOTHING, messages::never_used(&action)),
     };
-    report.info(EventKind::Message, text);
-    Ok(Status::OK)
+    report.info(EventKind::Message.by(None).ending_with(status.code()), text);
+    Ok(status)
 }

@@ -266,12 +266,11 @@ impl SuccessWait<'_> {
             .map(|record| messages::holding(&self.action, record));
         match (&self.done, held) {
             (None, held) => held.unwrap_or_else(|| format!("{} is held", self.action)),
-            (Some(key), None) => format!("{} is not done", messages::with_key(&self.action, key)),
-            (Some(key), Some(held)) => {
-                format!(
-                    "{} is not done; {held}",
-                    messages::with_key(&self.action, key)
-                )
+            (Some(key), held) => {
+                let keys = self.record.as_ref().map_or(&[][..], |it| &it.done_keys);
+                let not_done = messages::not_done(&self.action, key, keys);
+                let held = held.map_or(String::new(), |held| format!("; {held}"));
+                format!("{not_done}{held}")
             }
         }
     }

@@ -1,7 +1,9 @@
 //! Phrases about locks, ages and remaining times, which are the same in all messages.
 
+use std::ffi::OsStr;
 use std::time::Duration;
 
+use crate::cli::words::quoted;
 use crate::lease::action::Action;
 use crate::lease::once::{Once, OnceKey};
 use crate::store::diagnosis::{Diagnosis, is_revoked_late, takeover_in};
@@ -84,12 +86,33 @@ pub fn was_held(action: &Action, seen: &LockRecord) -> String {
     }
 }
 
+/// Says that no process has ever used `action`, whose name may be misspelled.
+#[must_use]
+pub fn never_used(action: &Action) -> String {
+    format!("{action} is unknown: no process has ever held it")
+}
+
 /// Returns the action, followed by the key in parentheses if the key is not empty.
 #[must_use]
 pub fn with_key(action: &Action, key: &OnceKey) -> String {
     match key.as_str() {
         "" => action.to_string(),
         key => format!("{action} ({key})"),
+    }
+}
+
+/// Says that `action` is not done under `key`. `others` are the keys under which it is done, which are named if there is
+/// no key.
+#[must_use]
+pub fn not_done(action: &Action, key: &OnceKey, others: &[OnceKey]) -> String {
+    let others: Vec<&str> = others.iter().map(OnceKey::as_str).collect();
+    match others.first().filter(|_| key.as_str().is_empty()) {
+        None => format!("{} is not done", with_key(action, key)),
+        Some(latest) => format!(
+            "{action} is not done without a key, only with {}; did you mean --done={}?",
+            others.join(", "),
+            quoted(OsStr::new(latest))
+        ),
     }
 }
 

@@ -32,10 +32,9 @@ pub fn nothing_to_do(
             Some((Status::OK, format!("{action} is released: {diagnosis}")))
         }
         OperatorAction::Release if record.owner_id.is_some() => None,
-        OperatorAction::Release if record.version.token.0 == 0 => Some((
-            Status::NOTHING,
-            format!("{action} is unknown: no process has ever held it"),
-        )),
+        OperatorAction::Release if record.version.token.0 == 0 => {
+            Some((Status::NOTHING, messages::never_used(action)))
+        }
         OperatorAction::Release => Some((
             Status::NOTHING,
             format!("there is nothing to release: {action} is {diagnosis}"),

@@ -9,6 +9,7 @@ use super::history::HistoryOutcome;
 use super::session::SessionNote;
 use super::session_states::SessionStates;
 use crate::lease::action::Action;
+use crate::lease::once::OnceKey;
 use crate::lease::{OwnerId, Token};
 use crate::mutant::{self, Safeguard};
 
@@ -64,6 +65,8 @@ pub struct LockRecord {
     pub operator: Option<Operator>,
     /// Sessions on the server that the holder, or an earlier holder, has noted. None if there are none.
     pub sessions: Option<SessionNote>,
+    /// The latest keys under which successes are recorded, at most three. Empty if the request does not look for them.
+    pub done_keys: Vec<OnceKey>,
 }
 
 /// Version of a record. It grows with every grant, every renewal and every operator request.
@@ -243,6 +246,7 @@ impl LockRecord {
             pause: None,
             operator: None,
             sessions: None,
+            done_keys: Vec::new(),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Tests of the subcommands that help a new user: `help`, `version`, `explain` and `list`, and of the short help.
 
+use serde_json::Value;
+
 use crate::cli_runner::{Dlock, Outcome};
 use crate::servers::{Flavour, shared};
 
@@ -83,7 +85,7 @@ fn explain_and_version_need_no_server_and_no_valid_environment() {
 }
 
 #[test]
-fn list_prints_all_names_in_natural_order() {
+fn list_prints_the_same_as_status_of_all_locks() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("list");
         for name in ["job-10", "job-2", "init"] {
@@ -91,8 +93,15 @@ fn list_prints_all_names_in_natural_order() {
             run.run().expect(0, "", "");
         }
         for subcommand in ["list", "ls"] {
-            let names = Dlock::on(&database, [subcommand]).run();
-            names.expect(0, "init\njob-2\njob-10\n", "");
+            let table = Dlock::on(&database, [subcommand]).run();
+            let lines = table.stdout.lines();
+            let names: Vec<&str> = lines.filter_map(|line| line.split(' ').next()).collect();
+            assert_eq!(names, ["ACTION", "init", "job-2", "job-10"], "{table:?}");
+            let json = Dlock::on(&database, [subcommand, "--json"]).run();
+            let document: Value = serde_json::from_str(&json.stdout).expect("JSON");
+            let locks = document["locks"].as_array().expect("an array");
+            let names: Vec<_> = locks.iter().map(|lock| &lock["action"]).collect();
+            assert_eq!(names, ["init", "job-2", "job-10"], "{json:?}");
         }
     }
 }

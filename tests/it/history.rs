@@ -264,12 +264,18 @@ fn a_forgotten_action_runs_again_and_the_operation_is_recorded() {
         exec(database, &["-a", "init", "--once=v2"], "exit 0", 0);
         let forget = |key: &str| {
             Dlock::on(database, ["forget", "-a", "init", "--operator=ops"])
-                .args([key, "--note=again"])
+                .args([key, "--reason=again"])
                 .run()
         };
         forget("--once=v1").expect(0, "", "dlock: init (v1) is forgotten: ");
         forget("--once=v1").expect(0, "", "dlock: init (v1) was not recorded as done");
         forget("--once").expect(0, "", "dlock: init was not recorded as done");
+        let unknown = Dlock::on(database, ["forget", "-a", "inti", "--once"]).run();
+        unknown.expect(
+            66,
+            "",
+            "dlock: inti is unknown: no process has ever held it\n",
+        );
         let runs = runs(database, &["-n1"]);
         assert_eq!(endings(&runs), [("forgotten", None)]);
         assert_eq!(runs[0]["holder"], "ops");

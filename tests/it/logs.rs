@@ -198,7 +198,7 @@ fn lost_message_names_the_new_holder() {
 }
 
 #[test]
-fn failures_before_a_run_are_json_and_usage_errors_are_text() {
+fn failures_before_a_run_are_json() {
     let port = refusing(1045, "no");
     let url = format!("mysql://u@127.0.0.1:{port}/db");
     let run = |words: &[&str]| {
@@ -226,8 +226,42 @@ fn failures_before_a_run_are_json_and_usage_errors_are_text() {
     assert_eq!(failed["status"], 127);
     assert_eq!(failed["action"], "init");
 
-    run(&["exec", "--no-such-option"]).expect(64, "", "error: unexpected argument");
+    // The format of a usage error comes from the variable or from the command line, even if another option is invalid.
+    for words in [
+        &["exec", "--no-such-option"][..],
+        &["exec", "init", "ls"],
+        &["exec"],
+        &["frobnicate"],
+        &[
+            "exec",
+            "--log-format=json",
+            "init",
+            "--ttl=soon",
+            "--",
+            "true",
+        ],
+        &["status", "--log-format", "json", "--watch", "1s"],
+    ] {
+        let outcome = run(words);
+        assert_eq!(outcome.status, Some(64), "{outcome:#?}");
+        let lines = logged(&outcome);
+        assert_eq!(lines.len(), 1, "{outcome:#?}");
+        let failed = first(&lines, "failed");
+        assert_eq!(
+            (&failed["level"], &failed["status"]),
+            (&"error".into(), &64.into())
+        );
+        let text = failed["message"].as_str().expect("a string");
+        assert!(!text.starts_with("error: "), "{text}");
+    }
     run(&["status", "--log-format=xml"]).expect(64, "", "[possible values: text, json]");
+    let text = run(&["status", "--log-format=text", "--no-such-option"]);
+    text.expect(64, "", "error: unexpected argument");
+    let help = run(&["status", "-h"]);
+    assert!(
+        help.stdout.starts_with("Show holders and waiters"),
+        "{help:#?}"
+    );
 }
 
 #[test]

@@ -178,6 +178,27 @@ fn wait_reconnects_and_exits_69_if_the_server_is_unreachable() {
 }
 
 #[test]
+fn wait_without_a_key_names_the_keys_that_are_done() {
+    everywhere(|scene| {
+        for key in ["--once=v41", "--once=release 42"] {
+            let exec = Dlock::on(&scene.database, ["exec", "init", key, "--", "true"]);
+            exec.run().expect(0, "", "");
+        }
+        let why = "init is not done without a key, only with release 42, v41; did you mean --done='release 42'?";
+        let once = scene.wait(&["init", "--done", "--timeout=0"]).run();
+        once.expect(75, "", why);
+        // The first message, before any pause.
+        let waiter = scene.wait(&["init", "--done"]).start();
+        waiter.wait_for_output(&format!("dlock: waiting: {why}"));
+        let exec = Dlock::on(&scene.database, ["exec", "init", "--once", "--", "true"]);
+        exec.run().expect(0, "", "");
+        assert_eq!(waiter.wait().status, Some(0));
+        let other = scene.wait(&["init", "--done=v43", "--timeout=0"]).run();
+        other.expect(75, "", "init (v43) is not done; gave up");
+    });
+}
+
+#[test]
 fn wait_without_tables_never_reports_a_free_action() {
     everywhere(|scene| {
         scene.wait(&["init"]).run().expect(78, "", "dlock setup");

@@ -86,7 +86,7 @@ impl Database {
     /// Reads the record and the recorded success, but fails if the server is read-only. Waits for a Galera node that lags.
     /// An action without a row gets an unknown record.
     pub(super) fn current(&mut self, contender: &Contender) -> Result<ReadResult, Failure> {
-        let select = statements::synchronized(&statements::select_record(contender, None));
+        let select = statements::synchronized(&statements::select_success(contender));
         let select = statements::with_read_only(&select);
         let read = |sets: &[Vec<_>]| Ok((rows::is_read_only(sets)?, rows::read_result(sets)?));
         match self.exchange(RequestKind::Read, &select, read)? {

@@ -286,6 +286,10 @@ pub(super) fn record(row: &Row, action: Action) -> Result<LockRecord, Failure> {
         pause: paused(row)?,
         operator: operator(row)?,
         sessions: session_note(row)?,
+        done_keys: optional::<Vec<u8>>(row, "done_keys")?
+            .and_then(|keys| String::from_utf8(keys).ok())
+            .map(|keys| keys.lines().filter_map(|key| key.parse().ok()).collect())
+            .unwrap_or_default(),
     })
 }
 

@@ -35,7 +35,7 @@ pub(super) use self::queue::{dead_entries, enqueue, wait_turn};
 pub(super) use self::renew_release::{reconcile, release, renew};
 pub(super) use self::select::{
     glance, has_session_without_queue_lock, select_names, select_record, select_snapshot,
-    synchronized,
+    select_success, synchronized,
 };
 pub use self::selection::Selection;
 pub(super) use self::session::{

@@ -57,7 +57,7 @@ fn an_invalid_command_line_is_rejected_before_dlock_connects() {
         (
             &["--lease", "30s"],
             Form::Usage,
-            "unexpected argument '--lease'",
+            "dlock exec has no option --lease; --ttl sets",
         ),
         (&["--port", "65536"], Form::Usage, "'--port <PORT>'"),
         (&["--port", "0"], Form::Line, "--port must be"),

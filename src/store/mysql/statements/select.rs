@@ -8,6 +8,7 @@ use super::queue::{queue_columns, waiters};
 use super::selection::Selection;
 use super::session::NO_EFFECT;
 use crate::lease::action::Action;
+use crate::lease::once::Once;
 use crate::store::{Contender, QueueEntry, QueueLock};
 
 /// Variable of a session: the beginning of the statement that sets `wsrep_sync_wait`, or of a comment.
@@ -39,6 +40,21 @@ pub(in crate::store::mysql) fn select_record(
         }
         None => record_rows(contender, ""),
     }
+}
+
+/// Reads the row of the contender's action and the success that makes a run unnecessary. For `--once` without a key, also
+/// reads the keys under which other successes are recorded.
+pub(in crate::store::mysql) fn select_success(contender: &Contender) -> String {
+    let keys = match &contender.once {
+        Some(Once::Ever(key)) if key.as_str().is_empty() => format!(
+            ",(SELECT GROUP_CONCAT(k.once_key ORDER BY k.done_at DESC SEPARATOR '\n') FROM (\
+             SELECT once_key,done_at FROM dlock_success WHERE action={} AND once_key<>'' \
+             ORDER BY done_at DESC LIMIT 3) AS k) AS done_keys",
+            hex(contender.action.as_str())
+        ),
+        _ => String::new(),
+    };
+    record_rows(contender, &keys)
 }
 
 /// Reads what [`select_record`] reads for the waiter with `entry`, with one statement, for a new session.
