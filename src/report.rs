@@ -9,6 +9,7 @@
 //! a writer thread writes all messages except those about panics, so that a slow reader of stderr cannot
 //! delay a renewal.
 
+pub mod advice;
 pub mod columns;
 pub mod doctor;
 pub mod escape;
@@ -150,6 +151,20 @@ impl Report {
     /// Reports a step of the run. Prints only if the verbosity is [`Verbosity::Verbose`].
     pub fn debug<'a>(&self, meta: impl Into<EventMeta<'a>>, text: impl Display) {
         self.line(Verbosity::Verbose, meta.into(), &text);
+    }
+
+    /// Reports a grant or a release: as JSON, at the level info, because programs count these events. As text, only if the
+    /// verbosity is [`Verbosity::Verbose`], or if `is_news` is true, because an earlier message has announced it.
+    pub fn milestone<'a>(&self, meta: impl Into<EventMeta<'a>>, text: impl Display, is_news: bool) {
+        match self.format == Format::Json || is_news {
+            true => self.info(meta, text),
+            false => self.debug(meta, text),
+        }
+    }
+
+    /// Returns true if a reminder was due, so that the user knows of the wait.
+    pub fn has_reminded(&self) -> bool {
+        self.reminded_at.get().is_some()
     }
 
     /// Reports why dlock waits. Prints the first reminder immediately, and later reminders at most once per

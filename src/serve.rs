@@ -5,12 +5,10 @@
 //! reads. It shows the commands with which an operator acts.
 //!
 //! `access` decides which requests are answered. `rendering` and `stream` limit the memory and the time that a client can
-//! use. `overview`, `action_document`, `advice` and `metrics` turn the records into responses, and depend on no clock and
-//! no socket.
+//! use. `overview`, `action_document` and `metrics` turn the records into responses, and depend on no clock and no socket.
 
 pub mod access;
 pub mod action_document;
-pub mod advice;
 mod assets;
 pub mod listener;
 pub mod metrics;

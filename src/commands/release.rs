@@ -6,18 +6,34 @@
 //! or the lease expires.
 
 use std::io::{self, IsTerminal};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
 
 use super::{operator, query_once};
 use crate::cli::release::ReleaseArgs;
 use crate::exit::{ExitError, Status};
+use crate::lease::OwnerId;
+use crate::lease::action::Action;
+use crate::lease::timing::Timing;
+use crate::protocol::acquire::{Acquire, NextRequest, WaitLimits};
 use crate::report::layout::Layout;
 use crate::report::log::EventKind;
-use crate::report::release::{changed, done_with_time, nothing_to_do, prompt};
+use crate::report::release::{changed, done_with_time, freed, nothing_to_do, prompt};
 use crate::report::{self, Report, messages};
-use crate::store::LockRecord;
+use crate::store::diagnosis::Diagnosis;
 use crate::store::mysql::Selection;
 use crate::store::operator::{OperatorAction, OperatorRequest, OperatorResult};
 use crate::store::target::Targets;
+use crate::store::{Contender, FenceMode, Holder, LockRecord, Request, Response, Waiter};
+use crate::sys::{clock, random};
+
+/// Length of the lease with which an expired lease is taken over. It is released at once.
+const TTL: Duration = Duration::from_secs(5);
+
+/// Time for the take-over of an expired lease: less than the limit of a query.
+const FREE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Shows the lock, asks for confirmation, and sends the operator request.
 ///
@@ -53,14 +69,15 @@ pub fn run(args: ReleaseArgs, targets: Targets, report: &Report) -> anyhow::Resu
         let why = format!("{action} is unchanged");
         return Err(ExitError::new(Status::USAGE, why).into());
     }
+    let by = operator(args.operator, args.reason);
     let request = OperatorRequest {
         action: action.clone(),
         token,
-        by: operator(args.operator, args.reason),
+        by: by.clone(),
         kind,
     };
     let wakes = request.wakes_holder(&record);
-    let outcome = query_once(targets, move |database| {
+    let outcome = query_once(targets.clone(), move |database| {
         database.apply_operator_request(&request, wakes)
     })?;
     let OperatorResult::Applied { woken } = outcome else {
@@ -72,9 +89,54 @@ pub fn run(args: ReleaseArgs, targets: Targets, report: &Report) -> anyhow::Resu
         OperatorAction::Pause(_) => EventKind::Paused,
         OperatorAction::Resume => EventKind::Resumed,
     };
-    let text = done_with_time(&action, &record, kind, woken);
+    let is_over = matches!(kind, OperatorAction::Release)
+        && Diagnosis::of(&record) == Diagnosis::Expired
+        && !snapshot.waiters.iter().any(Waiter::may_be_waiting);
+    let is_freed = is_over && free_expired(&action, &by, targets)?;
+    let text = match is_freed {
+        true => freed(&action, &record),
+        false => done_with_time(&action, &record, kind, woken),
+    };
     report.info(event.by(messages::whose(&record)), text);
     Ok(Status::OK)
+}
+
+/// Takes over an expired lease and releases it, as a contender without a command does. So the rule for a take-over is the
+/// rule for this release. Returns true if the action is free, and false if a holder may be alive.
+fn free_expired(action: &Action, by: &Holder, targets: Targets) -> anyhow::Result<bool> {
+    let timing = Timing::new(TTL, None).map_err(|why| ExitError::new(Status::INTERNAL, why))?;
+    let owner_id = OwnerId::new(random::bytes().context("cannot get random bytes")?);
+    let limits = WaitLimits {
+        wait: Some(FREE_LIMIT),
+        connect: FREE_LIMIT,
+    };
+    let contender = Contender {
+        action: action.clone(),
+        holder: by.clone(),
+        ttl: timing.ttl,
+        once: None,
+        history: 0,
+        fence: FenceMode::Unchanged,
+    };
+    query_once(targets, move |database| {
+        let mut acquire = Acquire::new(owner_id, timing, limits, clock::now());
+        let is_acquired = loop {
+            let now = clock::now();
+            match acquire.next(now) {
+                NextRequest::Send(request) => {
+                    let response = database.request(&contender, &request);
+                    acquire.handle_response(clock::now(), &response);
+                }
+                NextRequest::Wait(until) => thread::park_timeout(until.since(now)),
+                NextRequest::Granted(_) => break true,
+                // The holder may be alive, or the account may not acquire a lease.
+                _ => break false,
+            }
+        };
+        let release = Request::Release(acquire.release_everything());
+        let released = database.request(&contender, &release).outcome;
+        Ok(is_acquired && matches!(released, Ok(Response::Released)))
+    })
 }
 
 /// Asks the user at the terminal, and returns true if the user confirms.

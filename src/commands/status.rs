@@ -74,7 +74,10 @@ pub fn run(args: StatusArgs, targets: Targets, report: &Report) -> anyhow::Resul
     let local_time = clock::wall();
     let text = match snapshot.locks.as_slice() {
         _ if json => report::status::json(&snapshot, local_time, Connections::Shown)?,
-        [record] if is_named => report::status::details(record, &snapshot, layout),
+        [record] if is_named => {
+            let details = report::status::details(record, &snapshot, layout);
+            details + &report::status::next(record, &snapshot, layout)
+        }
         _ => report::status::table(&snapshot, layout),
     };
     report::result(&text)?;

@@ -13,9 +13,7 @@ use crate::lease::OwnerId;
 use crate::lease::instant::BootInstant;
 use crate::lease::timing::Timing;
 use crate::store::target::Targets;
-use crate::store::{
-    Contender, FailureKind, LockRecord, QueueEntry, QueueLock, Response, TimedResponse,
-};
+use crate::store::{Contender, FailureKind, LockRecord, QueueEntry, Response, TimedResponse};
 use crate::sys::clock;
 
 /// Minimum time between the starts of two reads. Each read costs the server a login, and there may be hundreds of
@@ -83,11 +81,6 @@ impl QueueReader {
         let delay = PACE
             .saturating_mul(ahead)
             .min(self.timing.request_timeout / 2);
-        let entry = QueueEntry {
-            // The state of the queue lock is not displayed.
-            queue_lock: QueueLock::Unavailable,
-            ..entry
-        };
         self.owner_id = Some(entry.owner_id);
         self.read.start(
             now,

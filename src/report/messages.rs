@@ -152,6 +152,10 @@ pub fn last_granted(action: &Action, seen: &LockRecord) -> String {
 #[must_use]
 pub fn holding(action: &Action, seen: &LockRecord) -> String {
     let left = match seen.expiry {
+        Expiry::In(_) if Diagnosis::of(seen) == Diagnosis::Gone => format!(
+            "connection is gone: the holder is dead or cut off, can be taken over in {}",
+            duration(takeover_in(seen))
+        ),
         Expiry::In(left) => format!("expires in {}", duration(left)),
         Expiry::Ago(ago) => format!("expired {} ago", duration(ago)),
     };
@@ -346,8 +350,7 @@ pub fn clock_difference(server: Duration, ours: Duration) -> Option<String> {
 }
 
 /// Message of `status` about waiters whose sessions have ended.
-pub const ENDED_WAITERS: &str =
-    "A waiter that is gone does no harm: the next dlock that waits for the lock removes its entry.";
+pub const ENDED_WAITERS: &str = "A waiter that is gone does no harm; its entry is removed later.";
 
 /// Message of `status` and `history` about a server that is read-only.
 pub const READ_ONLY: &str = "the server is read-only, probably a replica, and its data may be old";

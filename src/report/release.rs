@@ -85,6 +85,13 @@ pub fn done(action: &Action, record: &LockRecord, kind: OperatorAction, is_woken
     format!("{action} is {paused}: {effect}")
 }
 
+/// Returns the message after the release of an expired lease that nobody holds any more.
+#[must_use]
+pub fn freed(action: &Action, record: &LockRecord) -> String {
+    let label = &record.holder.label;
+    format!("{action} is free: the lease of {label}, which is dead or cut off, had expired")
+}
+
 /// Returns true if the lease of `record` ends only when its command is dead or when it expires.
 fn has_command(record: &LockRecord) -> bool {
     record.is_leased() && Diagnosis::of(record) != Diagnosis::MinHold

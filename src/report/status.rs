@@ -6,6 +6,6 @@ mod sessions;
 mod table;
 mod waiters;
 
-pub use self::details::{details, facts};
+pub use self::details::{details, facts, next};
 pub use self::json::{Connections, LockJson, json, lock_document, write_json};
 pub use self::table::{COLUMNS, cells, paint, table};

@@ -3,8 +3,8 @@
 
 use serde::Serialize;
 
-use super::advice::{Advice, advice};
 use crate::lease::instant::BootInstant;
+use crate::report::advice::{Advice, advice};
 use crate::report::format::{json_line, millis};
 use crate::report::history::{RunJson, result, runs};
 use crate::report::status::{Connections, LockJson, lock_document};

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::advice::{Advice, advice};
 use crate::lease::action::Action;
+use crate::report::advice::{Advice, advice};
 use crate::report::format::{json_line, millis};
 use crate::report::history::outcome_text;
 use crate::report::messages;

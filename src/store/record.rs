@@ -1,5 +1,6 @@
 //! Data read from the server: the record of an action, the state of its queue, and the waiters.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
 
@@ -318,6 +319,25 @@ pub struct Snapshot {
     pub server: String,
     /// Hosts that dlock did not use. Empty with one host.
     pub skipped: Vec<SkippedHost>,
+}
+
+impl Snapshot {
+    /// Removes the waiters of free actions whose sessions have ended: nobody waits, and their entries, which a later waiter
+    /// removes, have no effect. If `only_active` is true, also removes the actions that were selected because of them.
+    pub fn leave_out_dead_waiters(&mut self, only_active: bool) {
+        let free: HashSet<&Action> = (self.locks.iter())
+            .filter(|record| record.owner_id.is_none() && record.odd.is_none())
+            .map(|record| &record.action)
+            .collect();
+        self.waiters
+            .retain(|waiter| waiter.may_be_waiting() || !free.contains(&waiter.action));
+        if only_active {
+            let waiting: HashSet<&Action> = self.waiters.iter().map(|it| &it.action).collect();
+            self.locks.retain(|record| {
+                record.state() != LockState::Free || waiting.contains(&record.action)
+            });
+        }
+    }
 }
 
 /// A waiter in the queue of an action.

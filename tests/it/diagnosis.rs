@@ -121,8 +121,77 @@ fn a_killed_holder_is_reported_as_gone_and_its_lease_expires() {
         let start = "holder's connection is gone (last renewal ";
         let seen = wait_for_diagnosis(database, "gone", start, "can be taken over in ");
         assert_eq!(seen["session_alive"], false, "{seen}");
+        let next = Dlock::on(database, ["status", "init"]).run().stdout;
+        assert!(next.starts_with("init: gone\n"), "{next}");
+        assert!(
+            next.contains("\nnext: You need not do anything: "),
+            "{next}"
+        );
         let seen = wait_for_diagnosis(database, "expired", "expired ", "can be taken over");
         assert_eq!(seen["state"], "expired", "{seen}");
+        // A release leaves no lease behind, so a second one has nothing to do.
+        let release = || Dlock::on(database, ["release", "-a", "init", "--yes"]).run();
+        eventually("the rule for a take-over allows the release", || {
+            release().status == Some(66)
+        });
+        wait_for_diagnosis(database, "free", "free", "");
+        let entry = crate::history::runs(database, &[]);
+        let outcomes: Vec<_> = crate::history::endings(&entry)
+            .into_iter()
+            .map(|(it, _)| it)
+            .collect();
+        assert!(
+            outcomes.contains(&"revoked") && outcomes.contains(&"released"),
+            "{outcomes:?}"
+        );
+    });
+}
+
+#[test]
+fn a_dead_waiter_is_ahead_of_nobody_and_leaves_with_the_last_grant() {
+    everywhere(|database| {
+        let holder = Holder::start(database, &TTL);
+        let waiter = || Dlock::on(database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
+        let dead = waiter();
+        dead.wait_for_output("; you are next");
+        let second = waiter();
+        second.wait_for_output("; 1 ahead of you");
+        dead.signal("KILL");
+        let sessions = || {
+            let waiters = status(database)["waiters"].clone();
+            let sessions = waiters.as_array().expect("an array").iter();
+            sessions.map(|it| it["alive"].clone()).collect::<Vec<_>>()
+        };
+        eventually("the session has ended", || {
+            sessions() == [Value::Bool(false), Value::Bool(true)]
+        });
+        // An entry that is older than a second is compared with the sessions.
+        eventually("the entry is old enough", || {
+            status(database)["waiters"][0]["waiting_for_ms"].as_u64() > Some(1100)
+        });
+        let third = waiter();
+        third.wait_for_output("; 1 ahead of you");
+        holder.let_go();
+        holder.running.wait().expect(4, "", LEFT);
+        for waiter in [second, third] {
+            waiter.wait().expect(0, "ran\n", "dlock: acquired init in ");
+        }
+        assert_eq!(sessions(), [Value::Null; 0]);
+        let active = Dlock::on(database, ["status"]).run();
+        active.expect(0, "nothing is held, and there are no waiters\n", "");
+    });
+}
+
+#[test]
+fn the_first_waiter_of_a_dead_holder_says_that_it_is_gone() {
+    everywhere(|database| {
+        let holder = Holder::start(database, &["--ttl", "1m"]);
+        let waiter = Dlock::on(database, ["exec", "-a", "init", "--", "true"]).start();
+        waiter.wait_for_output("; you are next");
+        holder.running.signal("KILL");
+        waiter.wait_for_output(
+            "connection is gone: the holder is dead or cut off, can be taken over in ",
+        );
     });
 }
 

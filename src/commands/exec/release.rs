@@ -123,7 +123,7 @@ impl EventLoop<'_> {
                     None => format!("{action} is released"),
                 };
                 let meta = EventMeta::from(EventKind::Released).held_until(until);
-                self.report.debug(meta, text);
+                self.report.milestone(meta, text, false);
             }
             Released::Unrecorded(failure) => {
                 let text = format_args!("this run of {action} is not in the history: {failure}");

@@ -82,7 +82,9 @@ impl EventLoop<'_> {
                     self.report.granted(token);
                     let (action, waited) = (&self.action, waited());
                     let text = format_args!("acquired {action} in {waited} (token {token})");
-                    self.report.debug(EventKind::Granted, text);
+                    let has_reminded = self.report.has_reminded();
+                    self.report
+                        .milestone(EventKind::Granted, text, has_reminded);
                     return Ok(lease);
                 }
                 NextRequest::AlreadyDone(success) => {

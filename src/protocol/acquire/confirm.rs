@@ -78,8 +78,10 @@ impl Acquire {
         (may_hold || self.entry != OwnEntry::None).then(|| self.release_everything())
     }
 
-    /// Returns a request that releases everything that belongs to this owner id.
-    pub(super) fn release_everything(&self) -> ReleaseRequest {
+    /// Returns a request that releases everything that belongs to this owner id. The process must not have started a
+    /// command.
+    #[must_use]
+    pub fn release_everything(&self) -> ReleaseRequest {
         ReleaseRequest {
             owner_id: self.owner_id,
             token: None,

@@ -45,8 +45,13 @@ impl Acquire {
         let was_waiting = matches!(self.phase, AcquirePhase::WaitTurn { .. });
         let looks_next = self.phase == WAIT && queue.is_behind_mark;
         let was_enqueueing = self.phase == AcquirePhase::Enqueue;
+        // The holder's session has lost the queue lock that this session owns, so it has ended.
+        let holder_is_gone = queue.lock_owner == QueueLockOwner::Own && record.had_queue_lock_here;
         self.observed = Some(LastObserved {
-            record: record.clone(),
+            record: LockRecord {
+                session_alive: holder_is_gone.then_some(false).or(record.session_alive),
+                ..record.clone()
+            },
             at: received,
             ahead: queue.ahead,
             head_waiting_for: queue.head_waiting_for.unwrap_or_default(),

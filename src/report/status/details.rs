@@ -3,10 +3,13 @@
 use super::sessions::session_facts;
 use super::table::{NEVER_USED, last_run, paint, state};
 use super::waiters::{Queues, waiter_table};
+use crate::report::advice::advice;
+use crate::report::escape::printable;
 use crate::report::layout::Layout;
 use crate::report::line::StyledLine;
 use crate::report::messages::{self, duration};
 use crate::report::style::Style;
+use crate::store::diagnosis::Diagnosis;
 use crate::store::session_states::SessionStates;
 use crate::store::{Expiry, LockRecord, Snapshot};
 
@@ -32,6 +35,25 @@ pub fn details(record: &LockRecord, snapshot: &Snapshot, layout: Layout) -> Stri
         text.push_str(&waiters);
     }
     text
+}
+
+/// Formats what an operator can do about an action in `snapshot`, and the command to write. Empty if the action is free.
+#[must_use]
+pub fn next(record: &LockRecord, snapshot: &Snapshot, layout: Layout) -> String {
+    if Diagnosis::of(record) == Diagnosis::Free {
+        return String::new();
+    }
+    let queues = Queues::new(&snapshot.waiters);
+    let waits = queues.longest_wait(&record.action).unwrap_or_default();
+    let advice = advice(record, queues.waiting(&record.action), waits);
+    let paragraph = |text: &str| layout.paragraph(&StyledLine::default(), 0, text, Style::Plain);
+    let text = paragraph(&format!("next: {}", advice.advice));
+    // A command is never wrapped, so that it can be copied.
+    let write = advice.command().map_or(String::new(), |command| {
+        let purpose = paragraph(&format!("To {}, write:", command.purpose));
+        format!("{purpose}  {}\n", printable(&command.line))
+    });
+    format!("\n{text}{write}")
 }
 
 /// Returns all facts about an action, as pairs of name and value. The values contain text from other

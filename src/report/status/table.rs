@@ -110,11 +110,13 @@ pub fn cells(record: &LockRecord, waiting: usize, exact: bool) -> [Painted; 13] 
     ]
 }
 
-/// Returns the state of the action for users.
+/// Returns the state of the action for users. It differs for a healthy, a silent and a dead holder.
 pub(super) fn state(record: &LockRecord) -> String {
-    match record.is_known {
-        true => record.state().to_string(),
-        false => "unknown".to_owned(),
+    match Diagnosis::of(record) {
+        _ if !record.is_known => "unknown".to_owned(),
+        Diagnosis::NotRenewing => "overdue".to_owned(),
+        Diagnosis::Gone => "gone".to_owned(),
+        _ => record.state().to_string(),
     }
 }
 

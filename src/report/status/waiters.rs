@@ -1,6 +1,7 @@
 //! The table of waiters.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::lease::action::Action;
 use crate::report::columns::{Painted, TableColumn};
@@ -39,6 +40,13 @@ impl<'a> Queues<'a> {
     pub(super) fn of(&self, action: &Action) -> impl Iterator<Item = (usize, &'a Waiter)> {
         let queue = self.0.get(action).into_iter().flatten();
         (1..).zip(queue.copied())
+    }
+
+    /// Returns the longest time that a waiter for `action` may have been waiting. None if there is no such waiter.
+    pub(super) fn longest_wait(&self, action: &Action) -> Option<Duration> {
+        let waiters = self.of(action).map(|(_, waiter)| waiter);
+        let waiting = waiters.filter(|waiter| waiter.may_be_waiting());
+        waiting.map(|waiter| waiter.waiting_for).max()
     }
 
     /// Returns the number of waiters for `action`, without the waiters whose sessions have ended.

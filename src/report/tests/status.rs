@@ -9,7 +9,7 @@ use crate::report::escape::is_harmful;
 use crate::report::escape::tests::hostile;
 use crate::report::layout::Layout;
 use crate::report::messages::skipped_hosts;
-use crate::report::status::{Connections, details, json, table};
+use crate::report::status::{Connections, details, json, next, table};
 use crate::report::style::Colors;
 use crate::store::connected::SkippedHost;
 use crate::store::session::ServerInstance;
@@ -123,6 +123,19 @@ fn table_escapes_hostile_text() {
 #[test]
 fn facts_of_actions_in_every_state_with_waiters() {
     assert_snapshot!(all_details(&states(), &waiters()));
+}
+
+#[test]
+fn next_step_in_every_state() {
+    let (states, waiters) = (states(), waiters());
+    let snapshot = snapshot(&states, &waiters);
+    assert_snapshot!(at_each_width(|layout| {
+        let texts = states.iter().map(|record| {
+            let next = next(record, &snapshot, layout);
+            format!("{}:\n{next}", record.action)
+        });
+        texts.collect::<Vec<_>>().join("\n")
+    }));
 }
 
 #[test]

@@ -23,7 +23,12 @@ impl Database {
     /// # Errors
     /// Returns any failure. The kind is `NoTables` if a table is missing.
     pub fn snapshot(&mut self, selection: Selection) -> Result<Snapshot, Failure> {
-        self.snapshot_with(|queue_lock| statements::select_snapshot(selection, queue_lock))
+        let found =
+            self.snapshot_with(|queue_lock| statements::select_snapshot(selection, queue_lock));
+        found.map(|mut snapshot| {
+            snapshot.leave_out_dead_waiters(matches!(selection, Selection::Active));
+            snapshot
+        })
     }
 
     /// Reads the rows with the statements that `select` returns.

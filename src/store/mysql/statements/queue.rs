@@ -135,12 +135,31 @@ pub(super) fn queue_columns(action: &str, entry: QueueEntry) -> String {
     };
     let owner_id = hex(entry.owner_id.bytes());
     let waits = "w.action=l.action AND NOT w.owner_id<=>l.owner_id";
+    let count = |sessions: &str, is_dead: &str| {
+        format!(
+            "(SELECT COUNT(*) FROM dlock_waiter AS w{sessions} WHERE {waits} AND w.owner_id<>{owner_id} \
+             AND NOT {is_dead} AND w.position<COALESCE(\
+             (SELECT m.position FROM dlock_waiter AS m WHERE m.owner_id={owner_id}),~0))"
+        )
+    };
+    let counted = count("", &is_poller_expired());
+    let ahead = match entry.queue_lock {
+        // Pollers decide by this number, so it must not depend on the list of sessions. With the queue lock, it is only
+        // displayed. The list is read only for entries that are older than a second, so that contenders that start
+        // together do not read it.
+        QueueLock::Unavailable => counted,
+        QueueLock::Available => format!(
+            "IF((SELECT MIN(w.enqueued_at) FROM dlock_waiter AS w WHERE {waits})\
+             <UTC_TIMESTAMP(6)-INTERVAL 1 SECOND,{},{counted})",
+            count(
+                &format!(" LEFT JOIN {SESSIONS} AS p ON p.id=w.session_id"),
+                &format!("({})", is_dead())
+            )
+        ),
+    };
     format!(
-        ",{lock_owner}IF(l.owner_id={owner_id},0,(SELECT COUNT(*) FROM dlock_waiter AS w \
-         WHERE {waits} AND w.owner_id<>{owner_id} AND NOT {is_poller_expired} AND w.position<COALESCE(\
-         (SELECT m.position FROM dlock_waiter AS m WHERE m.owner_id={owner_id}),~0))) AS ahead,\
+        ",{lock_owner}IF(l.owner_id={owner_id},0,{ahead}) AS ahead,\
          (SELECT {first} FROM dlock_waiter AS w WHERE {waits}) AS first_us",
-        is_poller_expired = is_poller_expired(),
         first = ago("MIN(w.enqueued_at)"),
     )
 }
@@ -226,10 +245,19 @@ pub(in crate::store::mysql) fn dead_entries(action: &Action) -> String {
         "SELECT {REQUEST},w.position,w.session_id \
          FROM (SELECT * FROM dlock_waiter WHERE action={} ORDER BY position LIMIT 20) AS w \
          LEFT JOIN {SESSIONS} AS p ON p.id=w.session_id \
-         WHERE {} OR (w.polls=0 AND IF(w.server={HERE},\
+         WHERE {}",
+        hex(action.as_str()),
+        is_dead()
+    )
+}
+
+/// Returns the condition that the waiter `w` is dead, for a row that is joined with its session `p` in the list of
+/// sessions.
+fn is_dead() -> String {
+    format!(
+        "{} OR (w.polls=0 AND IF(w.server={HERE},\
          {} OR w.account=CURRENT_USER() AND p.id IS NULL AND {SESSIONS_LISTED},\
          w.last_seen_at<UTC_TIMESTAMP(6)-INTERVAL 1 DAY))",
-        hex(action.as_str()),
         is_poller_expired(),
         is_before_start()
     )

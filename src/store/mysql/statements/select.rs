@@ -60,9 +60,10 @@ pub(in crate::store::mysql) fn select_success(contender: &Contender) -> String {
 /// Reads what [`select_record`] reads for the waiter with `entry`, with one statement, for a new session.
 pub(in crate::store::mysql) fn glance(contender: &Contender, entry: QueueEntry) -> String {
     let queue = queue_columns(&hex(contender.action.as_str()), entry);
+    let alive = holder_alive();
     record_rows(
         contender,
-        &format!("{queue},{} AS dlock_database", database()),
+        &format!("{queue},{} AS dlock_database,{alive} AS alive", database()),
     )
 }
 
@@ -75,6 +76,18 @@ fn record_rows(contender: &Contender, columns: &str) -> String {
             "dlock_lock AS l ON l.action={}{join}",
             hex(contender.action.as_str())
         ),
+    )
+}
+
+/// Returns an expression for the state of the holder's session in the row `l`: 1 if it is alive, 0 if it has ended, NULL if
+/// the row does not show it.
+///
+/// The session normally keeps the queue lock until the release, so the owner of the queue lock shows whether it is alive.
+fn holder_alive() -> String {
+    format!(
+        "CASE WHEN l.owner_id IS NULL OR l.min_hold=1 OR l.server<>{HERE} THEN NULL \
+         WHEN l.has_queue_lock=1 THEN COALESCE(IS_USED_LOCK({})=l.session_id,0) ELSE NULL END",
+        queue_lock_name("l.action")
     )
 }
 
@@ -91,19 +104,14 @@ pub(in crate::store::mysql) fn has_session_without_queue_lock(action: &Action) -
 /// Reads the rows of the actions in `selection`, each with the most recent completed run. If named locks are available,
 /// also reads the state of each holder's session. Then reads the waiters.
 ///
-/// The holder's session normally keeps the queue lock until the release, so the owner of the queue lock shows whether
-/// the session is alive. The state of a session without the queue lock is not read, because every query that contains
-/// the list of sessions takes a third of a millisecond longer.
+/// The state of a session without the queue lock is not read, because every query that contains the list of sessions takes
+/// a third of a millisecond longer.
 pub(in crate::store::mysql) fn select_snapshot(
     selection: Selection,
     queue_lock: QueueLock,
 ) -> String {
     let alive = match queue_lock {
-        QueueLock::Available => format!(
-            "CASE WHEN l.owner_id IS NULL OR l.min_hold=1 OR l.server<>{HERE} THEN NULL \
-             WHEN l.has_queue_lock=1 THEN COALESCE(IS_USED_LOCK({})=l.session_id,0) ELSE NULL END",
-            queue_lock_name("l.action")
-        ),
+        QueueLock::Available => holder_alive(),
         QueueLock::Unavailable => "NULL".to_owned(),
     };
     let ended = ago("r.ended_at");

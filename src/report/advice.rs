@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::messages::{age, count, duration};
 use crate::cli::words;
-use crate::report::messages::{age, count, duration};
 use crate::store::LockRecord;
 use crate::store::diagnosis::{Diagnosis, is_revoked_late, takeover_in};
 
@@ -14,6 +14,9 @@ use crate::store::diagnosis::{Diagnosis, is_revoked_late, takeover_in};
 pub struct Advice {
     /// One or more sentences.
     pub advice: String,
+    /// True if none of the commands improves the state.
+    #[serde(skip)]
+    pub needs_no_command: bool,
     /// Commands that help, the most useful first.
     pub commands: Vec<Command>,
 }
@@ -27,11 +30,28 @@ pub struct Command {
     pub line: String,
 }
 
+impl Advice {
+    /// Returns the command that carries out the advice. None if an operator need not do anything.
+    #[must_use]
+    pub fn command(&self) -> Option<&Command> {
+        let first = self.commands.first();
+        first.filter(|command| command.line.starts_with("dlock release ") && !self.needs_no_command)
+    }
+}
+
 /// Returns the advice about `record`, for which `waiting` contenders wait, the first of them for `waits`.
 #[must_use]
 pub fn advice(record: &LockRecord, waiting: usize, waits: Duration) -> Advice {
     Advice {
         advice: sentences(record, waiting, waits),
+        needs_no_command: matches!(
+            Diagnosis::of(record),
+            Diagnosis::NotRenewing
+                | Diagnosis::Gone
+                | Diagnosis::Expired
+                | Diagnosis::MinHold
+                | Diagnosis::ClockSetBack
+        ),
         commands: commands(record),
     }
 }
