@@ -74,6 +74,12 @@ impl Status {
     pub const fn code(self) -> u8 {
         self.0
     }
+
+    /// Returns true if dlock exits with this status because the command ran for too long.
+    #[must_use]
+    pub const fn is_time_out(self) -> bool {
+        self.0 == Self::TIMED_OUT.0
+    }
 }
 
 impl fmt::Display for Status {

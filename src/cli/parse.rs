@@ -54,6 +54,11 @@ pub fn parse(arguments: &[OsString], others: &[&str]) -> Result<Cli, clap::Error
         let program = Command::new("dlock").version(env!("CARGO_PKG_VERSION"));
         program.try_get_matches_from(arguments)?;
     }
+    if arguments.len() <= 1 {
+        // A variable of an option must not hide the help.
+        let help = each_command(Cli::command(), &|it| it.mut_args(without_variable));
+        help.try_get_matches_from(["dlock"])?;
+    }
     let (cli, used) = match parse_quickly(arguments) {
         Some(found) => found,
         None => (parse_thoroughly(arguments)?, Cli::command()),

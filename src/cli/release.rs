@@ -36,6 +36,11 @@ pub struct ReleaseArgs {
     #[arg(conflicts_with = "resume")]
     pub pause: Option<Duration>,
 
+    /// Pause a lock that no process has ever used, for example before its first run.
+    #[arg(long, env = "DLOCK_OPT_CREATE")]
+    #[arg(value_parser = super::value::switch)]
+    pub create: bool,
+
     /// Resume a paused lock; this does not affect a current lease.
     #[arg(long, env = "DLOCK_OPT_RESUME")]
     #[arg(value_parser = super::value::switch)]

@@ -93,6 +93,10 @@ pub(super) fn correct(error: clap::Error, arguments: &[OsString]) -> clap::Error
             unknown_subcommand(word) + "\n",
         );
     }
+    if error.kind() == ErrorKind::MissingSubcommand {
+        let why = "the subcommand is missing; dlock -h lists the subcommands\n";
+        return clap::Error::raw(ErrorKind::MissingSubcommand, why);
+    }
     let is_word = match error.kind() {
         ErrorKind::UnknownArgument => match error.get(ContextKind::InvalidArg) {
             Some(ContextValue::String(word)) => !word.starts_with('-'),
@@ -425,6 +429,14 @@ mod tests {
         assert!(
             message.contains("unexpected argument '--leash'"),
             "{message}"
+        );
+    }
+
+    #[test]
+    fn missing_subcommand_is_a_usage_error_without_hidden_names() {
+        assert_eq!(
+            message("dlock -v"),
+            "error: the subcommand is missing; dlock -h lists the subcommands\n"
         );
     }
 

@@ -30,8 +30,14 @@ pub fn run(args: HistoryArgs, targets: Targets, report: &Report) -> anyhow::Resu
     }
     let json = args.json;
     let is_filtered = filter.failed || filter.since.is_some();
-    let (history, named) = query_once(targets, move |database| {
-        let history = database.history(actions.selection(), &filter)?;
+    let (history, has_more, named) = query_once(targets, move |database| {
+        // One more entry shows whether there are more.
+        let limit = filter.limit.saturating_add(1);
+        let mut history =
+            database.history(actions.selection(), &HistoryFilter { limit, ..filter })?;
+        let number = usize::try_from(filter.limit).unwrap_or(usize::MAX);
+        let has_more = history.entries.len() > number;
+        history.entries.truncate(number);
         // The records show whether a name is known.
         let named = match history.entries.is_empty() && actions.is_named() && !json {
             true => {
@@ -41,10 +47,10 @@ pub fn run(args: HistoryArgs, targets: Targets, report: &Report) -> anyhow::Resu
             }
             false => Vec::new(),
         };
-        Ok((history, named))
+        Ok((history, has_more, named))
     })?;
     let text = match history.entries.as_slice() {
-        entries if json => report::history::json(entries)?,
+        entries if json => report::history::json(entries, has_more)?,
         [] => report::history::no_runs(&named, is_filtered),
         entries => report::history::table(entries, layout),
     };

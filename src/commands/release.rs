@@ -59,6 +59,11 @@ pub fn run(args: ReleaseArgs, targets: Targets, report: &Report) -> anyhow::Resu
         report.info(EventKind::Message.by(None).ending_with(status.code()), why);
         return Ok(status);
     }
+    if matches!(kind, OperatorAction::Pause(_)) && record.version.token.0 == 0 && !args.create {
+        let unknown = messages::never_used(&action);
+        let why = format!("{unknown}; to pause it nevertheless, add --create");
+        return Err(ExitError::new(Status::NOTHING, why).into());
+    }
     let token = record.version.token;
     if args.token.is_some_and(|expected| expected != token.0) {
         let why = format!("{action} has token {token} now: run dlock status and try again");

@@ -249,15 +249,17 @@ pub struct RunJson<'a> {
 #[derive(Serialize)]
 struct HistoryDocument<'a> {
     runs: Vec<RunJson<'a>>,
+    more: bool,
 }
 
-/// Returns the JSON document on one line.
+/// Returns the JSON document on one line. `more` is true if there are older entries.
 ///
 /// # Errors
 /// Never fails for a [`HistoryEntry`]. The `Result` type comes from the serializer.
-pub fn json(entries: &[HistoryEntry]) -> serde_json::Result<String> {
+pub fn json(entries: &[HistoryEntry], more: bool) -> serde_json::Result<String> {
     json_line(&HistoryDocument {
         runs: runs(entries).collect(),
+        more,
     })
 }
 
@@ -277,7 +279,10 @@ pub fn runs(entries: &[HistoryEntry]) -> impl Iterator<Item = RunJson<'_>> {
         waited_ms: entry.waited.map(millis),
         took_ms: millis(entry.duration),
         ended_ago_ms: millis(entry.ago),
-        outcome: entry.outcome.as_str(),
+        outcome: match (entry.outcome, entry.dlock_status.map(Status::from_code)) {
+            (HistoryOutcome::Exited(_), Some(status)) if status.is_time_out() => "timed-out",
+            _ => entry.outcome.as_str(),
+        },
         code: entry.outcome.code(),
         sessions_ended: entry.sessions_ended,
         processes_killed: entry.processes_killed,

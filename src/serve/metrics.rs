@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::metrics::{escaped, seconds};
 use crate::store::diagnosis::Diagnosis;
-use crate::store::{HistoryOutcome, LockRecord};
+use crate::store::{HistoryOutcome, LockRecord, LockState};
 use crate::watch::severity::severity;
 use crate::watch::snapshot::TimedSnapshot;
 
@@ -38,7 +38,7 @@ pub fn text(latest: &TimedSnapshot) -> String {
             action: escaped(record.action.as_str()),
             record,
             waiters: latest.waiting(&record.action),
-            waits: latest.longest_wait(&record.action),
+            waits: latest.longest_known_wait(&record.action),
         })
         .collect();
     let mut text = String::new();
@@ -49,7 +49,9 @@ pub fn text(latest: &TimedSnapshot) -> String {
         "1 if the database server is read-only, so that its data may be old.",
         u8::from(latest.snapshot.is_read_only),
     );
-    let when_held = |action: &ActionMetrics| action.record.is_leased();
+    let when_held = |action: &ActionMetrics| {
+        action.record.is_leased() && action.record.state() != LockState::Expired
+    };
     let mut family = |name, help, value: &dyn Fn(&ActionMetrics) -> Option<String>| {
         head(&mut text, name, help);
         for action in &actions {
@@ -62,9 +64,8 @@ pub fn text(latest: &TimedSnapshot) -> String {
     let flag = |is: bool| Some(u8::from(is).to_string());
     family(
         "action_held",
-        "1 if a process holds the lock, or if its lease has expired and no other process has taken it over; 0 if the lock is \
-         free.",
-        &|action| flag(action.record.is_leased()),
+        "1 if a process holds the lock, 0 if the lock is free or its lease has expired.",
+        &|action| flag(when_held(action)),
     );
     family(
         "action_problem",
@@ -99,7 +100,7 @@ pub fn text(latest: &TimedSnapshot) -> String {
     );
     family(
         "action_longest_wait_seconds",
-        "Time for which the first waiter has waited, if there is one.",
+        "Time for which the first waiter has waited, if there is one whose session dlock can see.",
         &|action| action.waits.map(seconds),
     );
     family("action_token", "Fencing token.", &|action| {

@@ -33,6 +33,8 @@ pub struct TimedSnapshot {
 struct QueueSummary {
     waiting: usize,
     longest: Duration,
+    /// The longest wait of a waiter whose session is seen alive. None if there is no such waiter.
+    longest_alive: Option<Duration>,
 }
 
 impl TimedSnapshot {
@@ -50,6 +52,9 @@ impl TimedSnapshot {
             let queue = queues.entry(waiter.action.clone()).or_default();
             queue.waiting += 1;
             queue.longest = queue.longest.max(waiter.waiting_for);
+            if waiter.alive == Some(true) {
+                queue.longest_alive = queue.longest_alive.max(Some(waiter.waiting_for));
+            }
         }
         Self {
             snapshot,
@@ -93,6 +98,13 @@ impl TimedSnapshot {
         self.queues.get(action).map(|queue| queue.longest)
     }
 
+    /// Does the same as [`Self::longest_wait`], but only for waiters whose sessions are seen alive. An account that cannot see
+    /// them knows of no wait that needs attention.
+    #[must_use]
+    pub fn longest_known_wait(&self, action: &Action) -> Option<Duration> {
+        self.queues.get(action)?.longest_alive
+    }
+
     /// Returns the total number of waiters for all actions, without the waiters whose sessions have ended.
     #[must_use]
     pub fn all_waiting(&self) -> usize {
@@ -102,7 +114,7 @@ impl TimedSnapshot {
     /// Returns true if the action of `record` has a problem, or if a contender has waited for a long time.
     #[must_use]
     pub fn needs_attention(&self, record: &LockRecord) -> bool {
-        let waits = self.longest_wait(&record.action).unwrap_or_default();
+        let waits = self.longest_known_wait(&record.action).unwrap_or_default();
         severity(record) == 0 || waits >= LONG_WAIT
     }
 

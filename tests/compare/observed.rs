@@ -27,13 +27,22 @@ pub(crate) struct Observed {
     pub(crate) rows: Rows,
 }
 
+/// Returns the number of waiters ahead by which a poller decides. A contender that uses the queue lock only displays the
+/// number, and the server then leaves out waiters whose sessions have ended, which the model counts.
+fn ahead(queue: &QueueState) -> u64 {
+    match queue.lock_owner {
+        QueueLockOwner::NotQueried => queue.ahead,
+        _ => 0,
+    }
+}
+
 /// A response to a contender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ObservedResponse {
     /// The flag is true if the row contains the sessions of an earlier holder.
     Granted(u8, bool),
     AlreadyHeld(u8),
-    /// The number is the number of waiters ahead. The flag is true if one of them has a mark.
+    /// The number is the number of waiters ahead of a poller. The flag is true if one of them has a mark.
     NotAcquired(ObservedRow, QueueLockOwner, u64, bool),
     Enqueued(ObservedRow, QueueLockOwner, u64, bool),
     /// True if a session is noted. None if the renewal did not look.
@@ -120,13 +129,13 @@ pub(crate) fn observed_response(
             Response::NotAcquired(row, queue) => ObservedResponse::NotAcquired(
                 observed_row(row, rank),
                 queue.lock_owner,
-                queue.ahead,
+                ahead(queue),
                 queue.is_behind_mark,
             ),
             Response::Enqueued(row, queue) => ObservedResponse::Enqueued(
                 observed_row(row, rank),
                 queue.lock_owner,
-                queue.ahead,
+                ahead(queue),
                 queue.is_behind_mark,
             ),
             Response::Renewed(look) => ObservedResponse::Renewed(look.as_ref().map(|look| {

@@ -204,7 +204,7 @@ fn every_field_and_column_of_history_is_documented() {
         dlock_status: None,
         revoked_by: None,
     }];
-    let text = history::json(&runs).expect("the JSON can be written");
+    let text = history::json(&runs, false).expect("the JSON can be written");
     let value: serde_json::Value = serde_json::from_str(&text).expect("the output is JSON");
     compare_fields(&page, ".SS JSON", &value["runs"][0]);
     compare_columns(

@@ -158,6 +158,30 @@ fn a_run_whose_dlock_was_killed_is_lost() {
         exec(database, &["-a", "init", "-q", "--ttl=2s"], "exit 0", 0);
         let runs = runs(database, &[]);
         assert_eq!(endings(&runs), [("exited", Some(0)), ("lost", None)]);
+        // The run ended with its lease, and the next one was granted after the allowance of 900 ms.
+        let ago = |run: usize| runs[run]["ended_ago_ms"].as_u64().expect("a number");
+        assert!(
+            ago(1) >= ago(0) + 850,
+            "{flavour:?}: {runs:?}",
+            flavour = database.name
+        );
+    });
+}
+
+#[test]
+fn json_says_if_there_are_more_runs_and_if_a_run_timed_out() {
+    everywhere(|database| {
+        let exec = ["exec", "init", "--max-runtime=10ms", "--", "sleep", "60"];
+        for _ in 0..2 {
+            let outcome = Dlock::on(database, exec).run();
+            assert_eq!(outcome.status, Some(124), "{outcome:?}");
+        }
+        for (number, more) in [("-n1", true), ("-n2", false)] {
+            let json = Dlock::on(database, ["history", "--json", number]).run();
+            let document: serde_json::Value = serde_json::from_str(&json.stdout).expect("JSON");
+            assert_eq!(document["more"], more, "{document}");
+            assert_eq!(document["runs"][0]["outcome"], "timed-out", "{document}");
+        }
     });
 }
 

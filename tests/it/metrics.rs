@@ -280,13 +280,16 @@ fn unwritable_metrics_file_is_reported_once_and_run_is_not_affected() {
         let database = shared(flavour).database("metrics");
         let stage = Stage::new();
         let missing = stage.path("no/such/folder");
-        let missing = format!("--metrics-file={}", missing.display());
-        let holder = Holder::on(&database, &["--ttl=4s", &missing]);
+        let option = format!("--metrics-file={}", missing.display());
+        let holder = Holder::on(&database, &["--ttl=4s", &option]);
         eventually("more than two renewals", || renewals(&database) > 2);
         let outcome = holder.end();
-        let message = "dlock: cannot write the metrics: No such file or directory (os error 2)\n";
+        let message = format!(
+            "dlock: cannot write the metrics to {}: No such file or directory (os error 2)\n",
+            missing.display()
+        );
         assert_eq!(outcome.status, Some(3), "{flavour}: {outcome:#?}");
-        assert_eq!(outcome.stderr.matches(message).count(), 1, "{outcome:#?}");
+        assert_eq!(outcome.stderr.matches(&message).count(), 1, "{outcome:#?}");
     }
     for wrong in ["", "/", ".."] {
         let outcome = Dlock::new(["exec", "-a", "init", "--metrics-file", wrong]);
@@ -345,7 +348,7 @@ fn directory_at_the_metrics_path_is_not_replaced() {
         fs::write(folder.file().join("kept"), "").expect("the folder is writable");
         let exec = ["exec", "-a", "init", &folder.option(), "--", "true"];
         let outcome = Dlock::on(&database, exec).run();
-        outcome.expect(0, "", "dlock: cannot write the metrics: ");
+        outcome.expect(0, "", "dlock: cannot write the metrics to ");
         assert_eq!(folder.names(), ["dlock.prom"], "{flavour}");
         assert!(folder.file().join("kept").exists(), "{flavour}");
     }

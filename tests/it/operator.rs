@@ -37,7 +37,7 @@ fn recorded(
     ["holder", "user"].map(|field| newest[field].as_str().expect("a string").to_owned())
 }
 
-const PAUSE: [&str; 5] = ["release", "init", "--yes", "--pause", "1ms"];
+const PAUSE: [&str; 6] = ["release", "init", "--yes", "--create", "--pause", "1ms"];
 
 /// Creates a file system without files at `/etc`.
 const WITHOUT_ACCOUNTS: &str = "mount -t tmpfs none /etc;";

@@ -163,7 +163,12 @@ fn release_ends_a_min_hold_immediately() {
 #[test]
 fn paused_action_is_not_granted_until_it_is_resumed() {
     everywhere(|database| {
-        release(database, &["--pause", "1h"]).expect(0, "", "init is paused for 1h");
+        // The name may be misspelled.
+        let unknown =
+            "init is unknown: no process has ever held it; to pause it nevertheless, add --create";
+        release(database, &["--pause", "1h"]).expect(66, "", unknown);
+        let create = ["--pause", "1h", "--create"];
+        release(database, &create).expect(0, "", "init is paused for 1h");
         try_once(database).expect(75, "", "init is paused for another 59m");
         Dlock::on(database, ["status", "--check", "init"])
             .run()

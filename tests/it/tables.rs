@@ -114,7 +114,11 @@ fn empty_tables_unused_actions_and_unknown_names_are_described() {
         dlock(&["status", "--all"]).expect(0, nothing, "");
         dlock(&["history"]).expect(0, "no runs are recorded\n", "");
 
-        dlock(&["release", "-a", "early", "--yes", "--pause=1h"]).expect(0, "", "early is paused");
+        dlock(&["release", "-a", "early", "--yes", "--pause=1h", "--create"]).expect(
+            0,
+            "",
+            "early is paused",
+        );
         dlock(&["exec", "-a", "init", "--history=0", "--", "true"]).expect(0, "", "");
         let early = dlock(&["status", "early"]).stdout;
         assert!(early.contains("last run   never used\n"), "{early}");

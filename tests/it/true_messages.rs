@@ -41,7 +41,7 @@ fn nobody_is_next_while_the_action_is_paused() {
         Dlock::on(&database, ["setup"])
             .run()
             .expect(0, "", "in place");
-        release(&database, &["--pause=1h", "--operator=eve"]);
+        release(&database, &["--pause=1h", "--operator=eve", "--create"]);
         let waiter = ["exec", "-a", "init", "-w", "50ms", "--", "true"];
         let outcome = Dlock::on(&database, waiter).run();
         outcome.expect(75, "", "init is paused for another 59m");
@@ -95,9 +95,17 @@ fn missing_tables_are_reported_before_missing_grants() {
         let exec = || Dlock::on(&reader, ["exec", "-a", "init", "--", "true"]).run();
         let outcome = exec();
         let message = format!(
-            "dlock: the database {name} does not have all tables of dlock; run dlock setup "
+            "dlock: the database {name} does not have all tables of dlock, and {user} may not create them ("
         );
         outcome.expect(77, "", &message);
+        assert_eq!(outcome.stderr.matches("setup").count(), 1, "{outcome:#?}");
+        assert!(outcome.stderr.len() < 500, "{outcome:#?}");
+        let run = Dlock::on(&reader, ["setup", "--print"]).run();
+        assert!(
+            run.stdout
+                .contains(&format!("`{name}`.dlock_lock TO '{user}'")),
+            "{run:#?}"
+        );
         Dlock::on(&database, ["setup"])
             .run()
             .expect(0, "", "in place");

@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::cli::observe::ObserveArgs;
@@ -28,6 +29,8 @@ pub(in crate::commands) struct RunObservers {
     facts: RunMetrics,
     started: BootInstant,
     granted: Option<BootInstant>,
+    /// The metrics file. None if there is none.
+    file: Option<PathBuf>,
     writer: Option<Writer>,
     hook: Option<Hook>,
     /// Hooks that have not ended.
@@ -41,6 +44,7 @@ impl RunObservers {
             facts: RunMetrics::new(contender.action.clone(), contender.holder.label.clone()),
             started: clock::now(),
             granted: None,
+            file: None,
             writer: None,
             hook: None,
             running: Vec::new(),
@@ -55,6 +59,7 @@ impl RunObservers {
         events: &EventSender,
     ) -> io::Result<()> {
         // A send fails only at the end of the process, after the receiver of events is dropped.
+        self.file.clone_from(&observe.metrics_file);
         if let Some(file) = &observe.metrics_file {
             let events = events.clone();
             let notify = move |note| drop(events.send(Event::Metrics(note)));
@@ -173,7 +178,8 @@ impl RunObservers {
             }
             Event::Metrics(Note::Over) => self.writer = None,
             Event::Metrics(Note::Failed(error)) => {
-                let text = format_args!("cannot write the metrics: {error}");
+                let file = self.file.as_deref().unwrap_or(Path::new(""));
+                let text = format_args!("cannot write the metrics to {}: {error}", file.display());
                 report.info(EventKind::MetricsFailed, text);
             }
             _ => {}

@@ -240,7 +240,7 @@ fn sample(kind: EventKind) -> Sample {
             (Quiet, other, Some(75), text)
         }
         EventKind::HookFailed => plain(Normal, "--on-event for granted exited with 1"),
-        EventKind::MetricsFailed => plain(Normal, "cannot write the metrics: disk full"),
+        EventKind::MetricsFailed => plain(Normal, "cannot write the metrics to /m.prom: disk full"),
         EventKind::MessagesDropped => plain(Quiet, &messages::dropped(1)),
         EventKind::Failed => (Quiet, None, Some(69), "cannot reach db:3306".to_owned()),
     };

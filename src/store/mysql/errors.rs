@@ -143,7 +143,10 @@ fn advice(code: u16, text: &str, target: &Target) -> String {
             "; check if the account or the server requires TLS (--ssl-mode), and check the account and its password"
         }
         1045 | 1698 => "; check the account and its password",
-        1044 | 1142 | 1143 => {
+        1044 => {
+            "; there is no such database, or this account has no privilege on it; dlock setup --print shows the grants"
+        }
+        1142 | 1143 => {
             "; if the tables do not exist, run dlock setup; dlock setup --print shows the tables and the grants"
         }
         1665 => {

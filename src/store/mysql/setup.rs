@@ -186,14 +186,12 @@ impl Database {
     /// because no GRANT for a table succeeds before the table exists.
     pub(super) fn tables_are_missing(&self, denied: &Failure) -> Failure {
         let database = &self.target().database;
-        let account = format!("'{}'@'…'", self.target().user);
+        let user = &self.target().user;
+        // The message already says what to do.
+        let why = denied.message.split(';').next().unwrap_or_default();
         let message = format!(
-            "the database {database} does not have all tables of dlock; \
-             run dlock setup with an account that may create tables ({}), \
-             then this account needs: {} ({})",
-            one_line(&schema::setup_grants(database, "'…'@'…'")),
-            one_line(&schema::runtime_grants(database, &account)),
-            denied.message,
+            "the database {database} does not have all tables of dlock, and {user} may not create them ({why}); \
+             dlock setup --print, with the same settings, prints the statements for an administrator"
         );
         Failure::new(FailureKind::Denied, message)
     }
@@ -228,8 +226,4 @@ impl Database {
         let packet = statements::tables_version();
         self.exchange(RequestKind::Plain, &packet, rows::tables_version)
     }
-}
-
-fn one_line(statements: &str) -> String {
-    statements.trim_end().replace('\n', " ")
 }

@@ -92,6 +92,11 @@ pub(in crate::store::mysql) fn may_record(contender: &Contender) -> &'static str
 /// Inserts an entry into the history. The columns are action, token, [`FACTS`] and `more`. `values` contains the
 /// expressions for these columns, which are selected `from` a row. Does not change an existing entry.
 pub(super) fn entry(outcome: HistoryOutcome, more: &str, values: &str, from: &str) -> String {
+    // A lost lease may have ended long before the next contender takes it over. The clock of the server may have been set.
+    let ended_at = match outcome {
+        HistoryOutcome::Lost => "LEAST(UTC_TIMESTAMP(6),GREATEST(expires_at,acquired_at))",
+        _ => "UTC_TIMESTAMP(6)",
+    };
     let number = outcome
         .code()
         .map_or("NULL".to_owned(), |number| number.to_string());
@@ -102,7 +107,7 @@ pub(super) fn entry(outcome: HistoryOutcome, more: &str, values: &str, from: &st
     };
     format!(
         "INSERT INTO dlock_history (action,token,{FACTS},{more},ended_at,outcome,code{recorder}) \
-         SELECT {values},UTC_TIMESTAMP(6),'{word}',{number}{three} FROM {from} \
+         SELECT {values},{ended_at},'{word}',{number}{three} FROM {from} \
          ON DUPLICATE KEY UPDATE ended_at=dlock_history.ended_at;",
         word = outcome.as_str(),
     )
