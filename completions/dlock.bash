@@ -97,7 +97,7 @@ _dlock_option() {
             esac
             ;;
         release)
-            options='-a --action --token --reason -y --yes --pause --resume --operator -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            options='-a --action --token --reason -y --yes --pause --create --resume --operator -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
             arguments='name'
             case $2 in
                 -a | --action) kind='name' ;;

@@ -331,6 +331,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-ca -d 'PEM f
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s y -l yes -d 'Do not ask for confirmation; required if standard input is not a terminal'
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l create -d 'Pause a lock that no process has ever used, for example before its first run'
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l resume -d 'Resume a paused lock; this does not affect a current lease'
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s v -l verbose -d 'Print a message for each step'

@@ -162,9 +162,9 @@ impl Report {
         }
     }
 
-    /// Returns true if a reminder was due, so that the user knows of the wait.
+    /// Returns true if a reminder was printed that the next message does not overwrite.
     pub fn has_reminded(&self) -> bool {
-        self.reminded_at.get().is_some()
+        self.reminded_at.get().is_some() && !self.terminal
     }
 
     /// Reports why dlock waits. Prints the first reminder immediately, and later reminders at most once per

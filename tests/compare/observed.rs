@@ -6,7 +6,7 @@ use std::time::Duration;
 use dlock::lease::{OwnerId, Token};
 use dlock::store::{
     EarlierSessions, Expiry, Failure, FailureKind, HistoryOutcome, LockRecord, Loss,
-    QueueLockOwner, Response,
+    QueueLockOwner, QueueState, Response,
 };
 
 use crate::server::{NUMBER_BYTE, Session};

@@ -155,16 +155,17 @@ fn a_run_whose_dlock_was_killed_is_lost() {
         .start();
         read_message(&ready);
         holder.signal("KILL");
+        eventually("the lease has been over for a while", || {
+            let status = Dlock::on(database, ["status", "--json", "init"]).run();
+            let document: serde_json::Value = serde_json::from_str(&status.stdout).expect("JSON");
+            document["locks"][0]["expires_in_ms"].as_i64() < Some(-1500)
+        });
         exec(database, &["-a", "init", "-q", "--ttl=2s"], "exit 0", 0);
         let runs = runs(database, &[]);
         assert_eq!(endings(&runs), [("exited", Some(0)), ("lost", None)]);
-        // The run ended with its lease, and the next one was granted after the allowance of 900 ms.
+        // The run ended with its lease, and not at the take-over.
         let ago = |run: usize| runs[run]["ended_ago_ms"].as_u64().expect("a number");
-        assert!(
-            ago(1) >= ago(0) + 850,
-            "{flavour:?}: {runs:?}",
-            flavour = database.name
-        );
+        assert!(ago(1) >= ago(0) + 1500, "{runs:?}");
     });
 }
 
@@ -242,9 +243,12 @@ fn the_history_is_pruned_to_its_limit() {
 #[test]
 fn pruning_keeps_a_short_history() {
     everywhere(|database| {
-        Dlock::on(database, ["release", "-a", "init", "--yes", "--pause=1us"])
-            .run()
-            .expect(0, "", "init is paused");
+        Dlock::on(
+            database,
+            ["release", "-a", "init", "--yes", "--create", "--pause=1us"],
+        )
+        .run()
+        .expect(0, "", "init is paused");
         // The history is pruned at each token that is a multiple of 16. The next token is a multiple of 16, far ahead
         // of the clock.
         let next = format!("UPDATE dlock_lock SET token={}", (1_u64 << 60) - 1);

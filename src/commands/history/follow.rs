@@ -113,7 +113,7 @@ pub(super) fn run(
         new.reverse();
         if is_first || !new.is_empty() {
             let text = match as_json {
-                true => json(&new)?,
+                true => json(&new, false)?,
                 false => following.batch(&new),
             };
             if report::stream(&text)? == Reader::Gone {

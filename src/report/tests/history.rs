@@ -106,7 +106,7 @@ fn tables(entries: &[HistoryEntry]) -> String {
 }
 
 fn document(entries: &[HistoryEntry]) -> String {
-    by_field(&json(entries).expect("the document serializes"))
+    by_field(&json(entries, false).expect("the document serializes"))
 }
 
 #[test]

@@ -183,14 +183,18 @@ impl Database {
     }
 
     /// Returns the failure of an account that lacks a privilege if the tables do not exist either. The tables come first,
-    /// because no GRANT for a table succeeds before the table exists.
+    /// because no GRANT for a table succeeds before the table exists. Returns such a failure unchanged.
     pub(super) fn tables_are_missing(&self, denied: &Failure) -> Failure {
+        const CAUSE: &str = "does not have all tables of dlock";
+        if denied.message.contains(CAUSE) {
+            return denied.clone();
+        }
         let database = &self.target().database;
         let user = &self.target().user;
         // The message already says what to do.
         let why = denied.message.split(';').next().unwrap_or_default();
         let message = format!(
-            "the database {database} does not have all tables of dlock, and {user} may not create them ({why}); \
+            "the database {database} {CAUSE}, and {user} may not create them ({why}); \
              dlock setup --print, with the same settings, prints the statements for an administrator"
         );
         Failure::new(FailureKind::Denied, message)
@@ -226,4 +230,8 @@ impl Database {
         let packet = statements::tables_version();
         self.exchange(RequestKind::Plain, &packet, rows::tables_version)
     }
+}
+
+fn one_line(statements: &str) -> String {
+    statements.trim_end().replace('\n', " ")
 }

@@ -63,13 +63,18 @@ impl Replacements {
         let all: Vec<_> = words(line).collect();
         for (at, (before, word)) in all.iter().enumerate() {
             let next = all.get(at + 1).map_or("", |(_, next)| *next);
+            let (word, dot) = match word.strip_suffix('.') {
+                Some(duration) if is_duration(duration) => (duration, "."),
+                _ => (*word, ""),
+            };
             let is_longer = is_duration(word) && *before == " " && end == "<duration>";
             if is_longer {
+                result.push_str(dot);
                 continue;
             }
             let is_gap = before.len() > 2 && before.bytes().all(|byte| byte == b' ');
             result.push_str(if is_gap { "  " } else { before });
-            let name = self.0.get(*word).map(String::as_str);
+            let name = self.0.get(word).map(String::as_str);
             end = match word.split_once(':') {
                 _ if name.is_some() => name.unwrap_or_default(),
                 _ if is_time(word) => "<time>",
@@ -80,6 +85,7 @@ impl Replacements {
                 _ => word,
             };
             result.push_str(end);
+            result.push_str(dot);
         }
         result
     }

@@ -45,7 +45,7 @@ fn pipe_gets_one_block_per_interval_until_it_closes() {
                 [
                     "ACTION STATE HOLDER",
                     "never unknown -",
-                    "tenant-01 held web-1/4711",
+                    "tenant-01 overdue web-1/4711",
                 ]
             );
             assert!(table.contains("DIAGNOSIS"), "{table}");

@@ -92,11 +92,17 @@ pub(in crate::store::mysql) fn may_record(contender: &Contender) -> &'static str
 /// Inserts an entry into the history. The columns are action, token, [`FACTS`] and `more`. `values` contains the
 /// expressions for these columns, which are selected `from` a row. Does not change an existing entry.
 pub(super) fn entry(outcome: HistoryOutcome, more: &str, values: &str, from: &str) -> String {
-    // A lost lease may have ended long before the next contender takes it over. The clock of the server may have been set.
-    let ended_at = match outcome {
-        HistoryOutcome::Lost => "LEAST(UTC_TIMESTAMP(6),GREATEST(expires_at,acquired_at))",
-        _ => "UTC_TIMESTAMP(6)",
-    };
+    entry_until("UTC_TIMESTAMP(6)", outcome, more, values, from)
+}
+
+/// Does the same as [`entry`] for an entry that ended at the time `ended_at`.
+fn entry_until(
+    ended_at: &str,
+    outcome: HistoryOutcome,
+    more: &str,
+    values: &str,
+    from: &str,
+) -> String {
     let number = outcome
         .code()
         .map_or("NULL".to_owned(), |number| number.to_string());
@@ -121,7 +127,13 @@ pub(super) fn insert_run_from_row(
     outcome: HistoryOutcome,
     condition: &str,
 ) -> String {
-    entry(
+    // A lost lease may have ended long before the next contender takes it over. The server's clock may have been set.
+    let ended_at = match outcome {
+        HistoryOutcome::Lost => "LEAST(UTC_TIMESTAMP(6),GREATEST(expires_at,acquired_at))",
+        _ => "UTC_TIMESTAMP(6)",
+    };
+    entry_until(
+        ended_at,
         outcome,
         "started_at",
         &format!("action,token,{FACTS},acquired_at"),
