@@ -60,7 +60,7 @@ pub(in crate::store::mysql) fn select_success(contender: &Contender) -> String {
 /// Reads what [`select_record`] reads for the waiter with `entry`, with one statement, for a new session.
 pub(in crate::store::mysql) fn glance(contender: &Contender, entry: QueueEntry) -> String {
     let queue = queue_columns(&hex(contender.action.as_str()), entry);
-    let alive = holder_alive();
+    let alive = holder_alive(entry.queue_lock);
     record_rows(
         contender,
         &format!("{queue},{} AS dlock_database,{alive} AS alive", database()),
@@ -83,7 +83,11 @@ fn record_rows(contender: &Contender, columns: &str) -> String {
 /// the row does not show it.
 ///
 /// The session normally keeps the queue lock until the release, so the owner of the queue lock shows whether it is alive.
-fn holder_alive() -> String {
+fn holder_alive(queue_lock: QueueLock) -> String {
+    // Such a server may refuse the function too.
+    if queue_lock == QueueLock::Unavailable {
+        return "NULL".to_owned();
+    }
     format!(
         "CASE WHEN l.owner_id IS NULL OR l.min_hold=1 OR l.server<>{HERE} THEN NULL \
          WHEN l.has_queue_lock=1 THEN COALESCE(IS_USED_LOCK({})=l.session_id,0) ELSE NULL END",
@@ -110,10 +114,7 @@ pub(in crate::store::mysql) fn select_snapshot(
     selection: Selection,
     queue_lock: QueueLock,
 ) -> String {
-    let alive = match queue_lock {
-        QueueLock::Available => holder_alive(),
-        QueueLock::Unavailable => "NULL".to_owned(),
-    };
+    let alive = holder_alive(queue_lock);
     let ended = ago("r.ended_at");
     let selected = match selection {
         // Each part of the UNION uses an index. If the conditions were combined with OR, the server could not use an
