@@ -25,9 +25,19 @@ pub(crate) struct CommandSession {
     pub(crate) note: SessionNote,
 }
 
+/// Maximum number of sessions that [`CommandSession::open`] opens until dlock finds one.
+const MAX_SESSIONS: usize = 20;
+
 impl CommandSession {
-    /// Opens a session. dlock's own code finds it by its socket.
+    /// Opens a session. dlock's own code finds it by its socket, unless another socket of this machine has the same port.
     pub(crate) fn open(database: &servers::Database, contender: &Contender) -> Self {
+        let sessions = std::iter::repeat_with(|| Self::try_open(database, contender));
+        let found = sessions.take(MAX_SESSIONS).flatten().next();
+        found.expect("dlock finds the session")
+    }
+
+    /// Opens a session. Returns None if dlock does not find it.
+    fn try_open(database: &servers::Database, contender: &Contender) -> Option<Self> {
         // dlock's account sees only its own sessions.
         let mut session = connect(&database.url()).expect("the server is reachable");
         let descriptor = socket_of(&mut session);
@@ -53,11 +63,11 @@ impl CommandSession {
         }));
         let mut own = Database::new(target(database, database.port), LIMIT, LIMIT);
         match own.request(contender, &request).outcome {
-            Ok(Response::Sessions(left)) => Self {
+            Ok(Response::Sessions(left)) => left.found.note.map(|note| Self {
                 _session: session,
-                note: left.found.note.expect("the session is found"),
-            },
-            other => panic!("the session is not found: {other:?}"),
+                note,
+            }),
+            other => panic!("the server does not look for the session: {other:?}"),
         }
     }
 }

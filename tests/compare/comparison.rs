@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::model_side::ModelSide;
-use crate::mutation::Variant;
+use crate::mutation::{Run, Variant};
 use crate::server::Rules;
 use crate::server_contender::Rewrite;
 use crate::server_side::ServerSide;
@@ -36,6 +36,21 @@ pub(crate) struct Subject {
     pub(crate) rewrite: Option<Rewrite>,
 }
 
+impl Subject {
+    /// Nothing is broken, so no difference is expected.
+    pub(crate) const SOUND: Self = Self {
+        rules: Run::sound().rules,
+        variant: Variant::Sound,
+        rewrite: None,
+    };
+
+    fn is_sound(&self) -> bool {
+        self.rules == Self::SOUND.rules
+            && self.variant == Variant::Sound
+            && self.rewrite.is_none()
+    }
+}
+
 /// A sequence for which the model and the server have different results.
 pub(crate) struct Difference {
     number: u64,
@@ -51,12 +66,12 @@ impl fmt::Display for Difference {
             sequence,
             description,
         } = self;
-        write!(f, "sequence {number}, shortened:\n{sequence}{description}")
+        write!(f, "sequence {number}:\n{sequence}{description}")
     }
 }
 
 /// Runs the sequences `0..count` of `seed` on `server` until the results of one differ. Returns None if all results are
-/// equal.
+/// equal. Prints and shortens only a difference that is not expected.
 pub(crate) fn compare(
     server: &Server,
     subject: Subject,
@@ -78,10 +93,16 @@ pub(crate) fn compare(
                         let sequence = Sequence::random(seed, number);
                         if let Some((at, description)) = worker.first_difference(&sequence) {
                             is_found.store(true, Ordering::Relaxed);
-                            eprintln!(
-                                "sequence {number} has different results; shortening it:\n{sequence}{description}"
-                            );
-                            return Some(worker.shorten(number, sequence, at, description));
+                            let difference = Difference {
+                                number,
+                                sequence,
+                                description,
+                            };
+                            if !subject.is_sound() {
+                                return Some(difference);
+                            }
+                            eprintln!("has different results, is being shortened: {difference}");
+                            return Some(worker.shorten(difference, at));
                         }
                     }
                 })
@@ -168,13 +189,12 @@ impl Worker {
 
     /// Removes the steps and faults without which the results still differ. `at` is the index of the first step whose
     /// results differ.
-    fn shorten(
-        &mut self,
-        number: u64,
-        mut sequence: Sequence,
-        at: usize,
-        mut description: String,
-    ) -> Difference {
+    fn shorten(&mut self, difference: Difference, at: usize) -> Difference {
+        let Difference {
+            number,
+            mut sequence,
+            mut description,
+        } = difference;
         sequence.steps.truncate(at + 1);
         let (mut was_shortened, began) = (true, Instant::now());
         while was_shortened && began.elapsed() < SHORTENING_LIMIT {

@@ -43,7 +43,8 @@ impl Server {
         }
     }
 
-    /// Inserts or updates the entry of `owner_id` for a wait for the queue lock. Marks an old entry if the wait is new.
+    /// Inserts or updates the entry of `owner_id` for a new wait for the queue lock, and marks an old entry. Changes no
+    /// entry if the wait of `session` only goes on, because the server executed the INSERT when the wait began.
     pub(super) fn enqueue_and_mark(
         &mut self,
         clock: i8,
@@ -51,13 +52,15 @@ impl Server {
         owner_id: u8,
         rules: Rules,
     ) {
-        let is_new = !self.waiting.contains(&session);
+        if self.waiting.contains(&session) {
+            self.waiting.retain(|other| *other != session);
+            return;
+        }
         let mut entries = self.queue.iter_mut();
         if let Some(entry) = entries.find(|entry| entry.owner_id == owner_id) {
-            entry.waits_again |= is_new && !rules.marks_are_missing;
+            entry.waits_again |= !rules.marks_are_missing;
         }
         self.enqueue(clock, session, owner_id, QueueLock::Available);
-        self.waiting.retain(|other| *other != session);
     }
 
     /// Returns true if a live poller came before `owner_id`.
