@@ -24,7 +24,7 @@ pub mod target;
 
 use std::time::Duration;
 
-pub use self::contender::{Contender, FenceMode, Holder};
+pub use self::contender::{Contender, FenceMode, Holder, OuterLease};
 pub use self::failure::{Failure, FailureKind};
 pub use self::history::{
     History, HistoryEntry, HistoryFilter, HistoryOutcome, HistorySince, RunRecord, Success,

@@ -32,6 +32,7 @@ pub fn run(args: CheckArgs, targets: Targets) -> anyhow::Result<Status> {
         once: None,
         history: 0,
         fence: FenceMode::Unchanged,
+        inside: None,
     };
     let record = query_once(targets, move |database| database.current_record(&contender))?;
     if is_current(&record, token) {

@@ -122,6 +122,7 @@ fn free_expired(action: &Action, by: &Holder, targets: Targets) -> anyhow::Resul
         once: None,
         history: 0,
         fence: FenceMode::Unchanged,
+        inside: None,
     };
     query_once(targets, move |database| {
         let mut acquire = Acquire::new(owner_id, timing, limits, clock::now());

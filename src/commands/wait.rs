@@ -81,6 +81,7 @@ pub fn run(args: WaitArgs, targets: Targets, report: &Report) -> anyhow::Result<
         once: done.clone().map(Once::Ever),
         history: 0,
         fence: FenceMode::Unchanged,
+        inside: None,
     };
     let signals = SignalFd::open(JobControl::Announced).context("cannot receive signals")?;
     report.write_behind();

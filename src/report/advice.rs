@@ -85,6 +85,15 @@ fn sentences(record: &LockRecord, waiting: usize, waits: Duration) -> String {
             "The command runs: {process}. {queue} If the command hangs, look at this process. A release stops the \
              command, and then {next}."
         ),
+        Diagnosis::Deadlocked => {
+            let other = record.deadlock_with.as_ref();
+            let other = other.map_or_else(String::new, ToString::to_string);
+            format!(
+                "The command waits for the lock {other}, and the command that holds {other} waits for this lock. Neither \
+                 ends before one of them gives up. Release one of the two locks, which stops its command, and let all \
+                 commands take the locks in the same order. {queue}"
+            )
+        }
         Diagnosis::MinHold => {
             format!("The command has ended, and the lock is kept for --min-hold. {queue}")
         }

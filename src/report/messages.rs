@@ -159,6 +159,10 @@ pub fn holding(action: &Action, seen: &LockRecord) -> String {
         Expiry::In(left) => format!("expires in {}", duration(left)),
         Expiry::Ago(ago) => format!("expired {} ago", duration(ago)),
     };
+    let left = match Diagnosis::of(seen) {
+        Diagnosis::Deadlocked => format!("{left}, {}", deadlock(seen)),
+        _ => left,
+    };
     let note = if seen.holder.note.is_empty() {
         String::new()
     } else {
@@ -251,11 +255,17 @@ fn sessions_to_end(seen: &LockRecord) -> Option<String> {
             (next, "an earlier run")
         }
         Diagnosis::MinHold | Diagnosis::Gone | Diagnosis::Expired => (next, "this command"),
-        Diagnosis::Renewing | Diagnosis::NotRenewing | Diagnosis::ClockSetBack if is_earlier => {
+        Diagnosis::Renewing
+        | Diagnosis::Deadlocked
+        | Diagnosis::NotRenewing
+        | Diagnosis::ClockSetBack
+            if is_earlier =>
+        {
             ("the holder", "an earlier run")
         }
         // After a revocation, the sessions may belong to any command, because the operator request changed the token.
         Diagnosis::Renewing
+        | Diagnosis::Deadlocked
         | Diagnosis::NotRenewing
         | Diagnosis::ClockSetBack
         | Diagnosis::Revoked => return None,
@@ -278,6 +288,7 @@ fn state_and_cause(seen: &LockRecord) -> String {
         Diagnosis::Free => "free".to_owned(),
         Diagnosis::Paused => paused(seen),
         Diagnosis::Renewing => "held and renewing".to_owned(),
+        Diagnosis::Deadlocked => format!("held and renewing; {}", deadlock(seen)),
         Diagnosis::MinHold => format!(
             "held for --min-hold until {}",
             seen.min_hold_until.as_deref().unwrap_or("an unknown time")
@@ -306,6 +317,13 @@ fn state_and_cause(seen: &LockRecord) -> String {
         Diagnosis::Expired => expired(seen, &takeover_in),
         Diagnosis::Odd => odd(seen),
     }
+}
+
+/// Describes two holders that wait for each other. Empty if there is no such case.
+fn deadlock(seen: &LockRecord) -> String {
+    seen.deadlock_with.as_ref().map_or_else(String::new, |other| {
+        format!("deadlock: the holder waits for {other}, and the holder of {other} waits for this lock")
+    })
 }
 
 /// Describes a row that cannot be read.

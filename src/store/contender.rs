@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::lease::Token;
 use crate::lease::action::Action;
 use crate::lease::once::Once;
 
@@ -41,6 +42,17 @@ pub struct Contender {
     pub history: u32,
     /// Effect of a grant on the fence of the action.
     pub fence: FenceMode,
+    /// The lease under which this contender runs. None if no `dlock exec` has started it, or one with another database.
+    pub inside: Option<OuterLease>,
+}
+
+/// The lease of the innermost `dlock exec` whose command started a contender. It is only shown to users.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OuterLease {
+    /// Action of the lease.
+    pub action: Action,
+    /// Token of the lease.
+    pub token: Token,
 }
 
 /// Effect of a grant on the fence of the action. The fence is a row that the command can lock in its own transaction,

@@ -18,6 +18,8 @@ pub enum Diagnosis {
     Paused,
     /// The holder renews its lease in time.
     Renewing,
+    /// The holder renews its lease, but its command waits for an action whose holder's command waits for this action.
+    Deadlocked,
     /// The run has ended, and the lease is held for `--min-hold`.
     MinHold,
     /// An operator revoked the lease. The lease ends when the command is dead or when the lease expires.
@@ -53,6 +55,7 @@ impl Diagnosis {
             LockState::Held if record.renewed_ago > timing::renewal_overdue_after(record.ttl) => {
                 Self::NotRenewing
             }
+            LockState::Held if record.deadlock_with.is_some() => Self::Deadlocked,
             LockState::Held => Self::Renewing,
         }
     }
@@ -64,6 +67,7 @@ impl Diagnosis {
             Self::Free => "free",
             Self::Paused => "paused",
             Self::Renewing => "renewing",
+            Self::Deadlocked => "deadlocked",
             Self::MinHold => "min-hold",
             Self::Revoked => "revoked",
             Self::ClockSetBack => "clock-set-back",

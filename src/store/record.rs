@@ -68,6 +68,9 @@ pub struct LockRecord {
     pub sessions: Option<SessionNote>,
     /// The latest keys under which successes are recorded, at most three. Empty if the request does not look for them.
     pub done_keys: Vec<OnceKey>,
+    /// Action that the holder's command waits for, and whose holder's command waits for this action: both wait for ever.
+    /// None if there is none, or if the request does not look for it.
+    pub deadlock_with: Option<Action>,
 }
 
 /// Version of a record. It grows with every grant, every renewal and every operator request.
@@ -248,6 +251,7 @@ impl LockRecord {
             operator: None,
             sessions: None,
             done_keys: Vec::new(),
+            deadlock_with: None,
         }
     }
 

@@ -45,9 +45,7 @@ impl Subject {
     };
 
     fn is_sound(&self) -> bool {
-        self.rules == Self::SOUND.rules
-            && self.variant == Variant::Sound
-            && self.rewrite.is_none()
+        self.rules == Self::SOUND.rules && self.variant == Variant::Sound && self.rewrite.is_none()
     }
 }
 

@@ -140,7 +140,10 @@ fn model_with_a_broken_rule_is_detected() {
         },
     ];
     for rules in rules {
-        let subject = Subject { rules, ..Subject::SOUND };
+        let subject = Subject {
+            rules,
+            ..Subject::SOUND
+        };
         assert_found(Flavour::MariaDb, &format!("{rules:?}"), subject);
     }
 }
@@ -154,7 +157,10 @@ fn contender_with_a_broken_rule_is_detected() {
         Variant::ChangedRowsTrusted,
         Variant::OwnerIdNotReadBack,
     ] {
-        let subject = Subject { variant, ..Subject::SOUND };
+        let subject = Subject {
+            variant,
+            ..Subject::SOUND
+        };
         assert_found(Flavour::MariaDb, &format!("{variant:?}"), subject);
     }
 }
@@ -248,7 +254,14 @@ fn broken_statement_is_detected_on_mysql() {
 fn assert_all_found(flavour: Flavour) {
     for (effect, original, replacement) in BROKEN {
         let rewrite = Some((original, replacement));
-        assert_found(flavour, effect, Subject { rewrite, ..Subject::SOUND });
+        assert_found(
+            flavour,
+            effect,
+            Subject {
+                rewrite,
+                ..Subject::SOUND
+            },
+        );
     }
 }
 

@@ -473,5 +473,6 @@ fn contender(action: Action) -> Contender {
         once: None,
         history: 100,
         fence: FenceMode::Unchanged,
+        inside: None,
     }
 }

@@ -4,8 +4,11 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::cli_runner::{Dlock, Outcome};
+use serde_json::Value;
+
+use crate::cli_runner::{Dlock, Outcome, eventually};
 use crate::command::{Stage, read_message, write_message};
+use crate::faults::on_each;
 use crate::holder::{Holder, is_free, renewals, steal, token};
 use crate::logs::messages;
 use crate::pid_one::{namespaces, unshare};
@@ -253,6 +256,62 @@ fn nested_exec_of_another_action_has_its_own_lock_and_defaults() {
         let outcome = outer(&database, r#""$dlock" exec -- true"#).run();
         outcome.expect(64, "", "the name of the lock is missing");
     }
+}
+
+/// Returns a `dlock exec` for `first` whose command reports that it runs, waits, and then runs a `dlock exec` for `second`.
+fn crossing(database: &Database, stage: &Stage, first: &str, second: &str) -> Dlock {
+    Dlock::on(database, ["exec", "-a", first, "--holder", first])
+        .env("dlock", env!("CARGO_BIN_EXE_dlock"))
+        .args(["--", "sh", "-c"])
+        .arg(r#"echo up > "$1"; read word < "$2"; "$dlock" exec -a "$3" -- true"#)
+        .arg("sh")
+        .args([stage.fifo("ready"), stage.fifo("go")])
+        .arg(second)
+}
+
+#[test]
+fn two_locks_in_opposite_order_are_reported_as_a_deadlock() {
+    on_each(|flavour| {
+        let database = shared(flavour).database("nested");
+        let stages = [Stage::new(), Stage::new()];
+        let [a, b] = [("a", "b", &stages[0]), ("b", "a", &stages[1])]
+            .map(|(first, second, stage)| crossing(&database, stage, first, second).start());
+        for stage in &stages {
+            assert_eq!(read_message(&stage.path("ready")), "up");
+        }
+        let diagnosis = |name: &str| {
+            let outcome = Dlock::on(&database, ["status", "--json", name]).run();
+            let document: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
+            document["locks"][0]["diagnosis"].clone()
+        };
+        write_message(&stages[0].path("go"), "go");
+        a.wait_for_output("b is held by b (token ");
+        // One waiter is no deadlock: the other command does not wait.
+        assert_eq!([diagnosis("a"), diagnosis("b")], ["renewing", "renewing"]);
+        write_message(&stages[1].path("go"), "go");
+        eventually("the deadlock is reported for both locks", || {
+            [diagnosis("a"), diagnosis("b")] == ["deadlocked", "deadlocked"]
+        });
+        let text = Dlock::on(&database, ["status", "a"]).run().stdout;
+        for part in [
+            "a: deadlock\n",
+            "deadlock: the holder waits for b, and the holder of b waits for this lock",
+            "dlock release a --token ",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        // Both waiters say it in their first reminder.
+        a.wait_for_output(
+            "deadlock: the holder waits for a, and the holder of a waits for this lock",
+        );
+        b.wait_for_output(
+            "deadlock: the holder waits for b, and the holder of b waits for this lock",
+        );
+        let release = Dlock::on(&database, ["release", "a", "--yes"]).run();
+        assert_eq!(release.status, Some(0), "{release:?}");
+        assert_eq!(a.wait().status, Some(76));
+        assert_eq!(b.wait().status, Some(0));
+    });
 }
 
 #[test]

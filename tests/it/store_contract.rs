@@ -55,6 +55,7 @@ impl Peer {
                 once: None,
                 history: 100,
                 fence: FenceMode::Unchanged,
+                inside: None,
             },
             owner_id: OwnerId::new([number; 16]),
             // The contract must hold without the queue lock. Other tests cover the queue lock.

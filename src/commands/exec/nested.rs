@@ -18,7 +18,7 @@ use crate::lease::Token;
 use crate::process::monitor;
 use crate::report::messages;
 use crate::store::target::{Address, Targets};
-use crate::store::{Contender, FailureKind, LockRecord, Request, Response};
+use crate::store::{Contender, FailureKind, LockRecord, OuterLease, Request, Response};
 use crate::sys::{clock, host, proc};
 
 /// The environment variable that contains the address of the server and the name of the database
@@ -57,6 +57,22 @@ fn is_same_database(targets: &Targets, outer: &str) -> bool {
     })
 }
 
+/// Returns the lease in `targets` under which this process runs, as far as the environment shows. None if there is none.
+pub(super) fn outer_lease(targets: &Targets) -> Option<OuterLease> {
+    let (outer, address) = outer_from_environment()?;
+    is_same_database(targets, &address).then_some(outer)
+}
+
+/// Returns the lease in the variables that the innermost outer dlock has set, and the address of its database.
+fn outer_from_environment() -> Option<(OuterLease, String)> {
+    let [action, token, ..] = VARIABLES.map(|name| env::var(name).ok());
+    let outer = OuterLease {
+        action: action?.parse().ok()?,
+        token: Token(token?.parse().ok()?),
+    };
+    Some((outer, env::var_os(ADDRESS)?.to_string_lossy().into_owned()))
+}
+
 /// Returns the token of the outer lease if this process belongs to the process tree of the command
 /// that runs under that lease. When the outer dlock stops that tree, it also stops this process.
 /// None if this process was not started under a lease of the action, if the lease is in a different
@@ -72,16 +88,13 @@ pub(super) fn outer_token(
     targets: &Targets,
     timeout: Duration,
 ) -> anyhow::Result<Option<Token>> {
-    let [action, token, ..] = VARIABLES.map(env::var_os);
-    let token = token
-        .and_then(|token| token.to_str()?.parse().ok())
-        .map(Token);
-    let (Some(token), Some(outer_address)) = (token, env::var_os(ADDRESS)) else {
+    let Some((outer, address)) = outer_from_environment() else {
         return Ok(None);
     };
-    if action.is_none_or(|action| action != contender.action.as_str()) {
+    if outer.action != contender.action {
         return Ok(None);
     }
+    let token = outer.token;
     let record = match read_record(contender.clone(), targets.clone(), timeout)? {
         Response::Record(record) => record,
         Response::AlreadyDone(success) => {
@@ -90,7 +103,7 @@ pub(super) fn outer_token(
         other => return Err(other.unexpected().into()),
     };
     let is_current = is_current(&record, token) && record.revoked_ago.is_none();
-    if !is_current && is_same_database(targets, &outer_address.to_string_lossy()) {
+    if !is_current && is_same_database(targets, &address) {
         let last_grant = messages::last_granted(&contender.action, &record);
         let why = format!("the outer dlock's token {token} is not current: {last_grant}");
         return Err(ExitError::new(Status::LOST, why).into());

@@ -74,6 +74,7 @@ impl Plan {
                 true => FenceMode::Advance,
                 false => FenceMode::Unchanged,
             },
+            inside: None,
         };
         Ok(Self {
             args,
@@ -168,7 +169,10 @@ impl Plan {
             let check_interval = timing.renew_interval / HEARTBEAT_CHECKS;
             heartbeat::start(file.clone(), check_interval, events.clone()).context(NO_THREAD)?;
         }
-        let contender = contender.clone();
+        let contender = Contender {
+            inside: nested::outer_lease(&targets),
+            ..contender.clone()
+        };
         let mut event_loop =
             EventLoop::open(report, timing, contender, targets, queue, events.clone())
                 .context(NO_THREAD)?;

@@ -116,6 +116,7 @@ pub(super) fn state(record: &LockRecord) -> String {
         _ if !record.is_known => "unknown".to_owned(),
         Diagnosis::NotRenewing => "overdue".to_owned(),
         Diagnosis::Gone => "gone".to_owned(),
+        Diagnosis::Deadlocked => "deadlock".to_owned(),
         _ => record.state().to_string(),
     }
 }
@@ -135,6 +136,7 @@ pub fn paint(record: &LockRecord) -> Style {
         Diagnosis::Renewing => Style::Good,
         Diagnosis::Paused | Diagnosis::MinHold => Style::Doubtful,
         Diagnosis::Revoked
+        | Diagnosis::Deadlocked
         | Diagnosis::ClockSetBack
         | Diagnosis::NotRenewing
         | Diagnosis::Gone

@@ -200,6 +200,10 @@ fn diagnosed(diagnosis: Diagnosis) -> LockRecord {
             ..free("paused")
         },
         Diagnosis::Renewing => held("held"),
+        Diagnosis::Deadlocked => LockRecord {
+            deadlock_with: Some(action("other")),
+            ..held("deadlocked")
+        },
         Diagnosis::MinHold => LockRecord {
             min_hold_until: Some("2026-11-20T09:33:00.000000Z".to_owned()),
             ..held("min-hold")
@@ -234,6 +238,7 @@ pub(crate) fn states() -> Vec<LockRecord> {
         Diagnosis::Free,
         Diagnosis::Paused,
         Diagnosis::Renewing,
+        Diagnosis::Deadlocked,
         Diagnosis::MinHold,
         Diagnosis::Revoked,
         Diagnosis::ClockSetBack,

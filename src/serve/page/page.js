@@ -301,6 +301,7 @@ function fillRow(row, line) {
 function stateText(line) {
   const texts = {
     "not-renewing": "not renewed", "gone": "holder gone", "clock-set-back": "clock set back",
+    "deadlocked": "deadlock",
     "min-hold": "held (min-hold)", "odd": "odd row",
   };
   return texts[line.diagnosis] || line.state;

@@ -247,7 +247,12 @@ pub(super) fn add<T>(
 /// valid. dlock never acquires an action with an invalid name, and such a row must not prevent dlock from reading the
 /// other rows.
 fn action(row: &Row) -> Result<Option<Action>, Failure> {
-    let name: Option<Vec<u8>> = optional(row, "action")?;
+    name(row, "action")
+}
+
+/// Returns the valid name of an action in `column`. None if there is none.
+fn name(row: &Row, column: &str) -> Result<Option<Action>, Failure> {
+    let name: Option<Vec<u8>> = optional(row, column)?;
     Ok(name
         .and_then(|name| String::from_utf8(name).ok())
         .and_then(|name| name.parse().ok()))
@@ -290,6 +295,7 @@ pub(super) fn record(row: &Row, action: Action) -> Result<LockRecord, Failure> {
             .and_then(|keys| String::from_utf8(keys).ok())
             .map(|keys| keys.lines().filter_map(|key| key.parse().ok()).collect())
             .unwrap_or_default(),
+        deadlock_with: name(row, "deadlock_with")?,
     })
 }
 

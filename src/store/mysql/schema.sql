@@ -31,6 +31,8 @@ CREATE TABLE IF NOT EXISTS dlock_waiter (
   enqueued_at  DATETIME(6)     NOT NULL,
   last_seen_at DATETIME(6)     NOT NULL,
   waits_again  TINYINT         NOT NULL DEFAULT 0,    -- 1: has started another wait for the queue lock
+  inside_action VARBINARY(255) NULL,                  -- the waiter belongs to the command of this action's holder
+  inside_token BIGINT UNSIGNED NULL,                  -- token of that holder
   KEY queue (action, position)
 ) ENGINE=InnoDB;
 

@@ -190,7 +190,7 @@ fn downgrade(database: &Database) {
         "ALTER TABLE dlock_lock DROP COLUMN sessions",
         "ALTER TABLE dlock_history DROP COLUMN sessions_ended, DROP COLUMN processes_killed, DROP COLUMN dlock_status, \
          DROP COLUMN waited_us",
-        "ALTER TABLE dlock_waiter DROP COLUMN waits_again",
+        "ALTER TABLE dlock_waiter DROP COLUMN waits_again, DROP COLUMN inside_action, DROP COLUMN inside_token",
         "UPDATE dlock_schema SET version=1",
     ] {
         execute(database, statement);

@@ -11,9 +11,9 @@ pub(super) const PRESENT: Schema = Schema {
     upgrades: &[TO_VERSION_2],
 };
 
-/// Adds the sessions of a command, the number of processes that it left, the exit status that dlock chose, the waiting time of a run, and the mark of a waiter that
-/// waits again. A program of version 1 neither notes nor ends sessions, as before the upgrade, records no such status and
-/// time, and marks no queue entry.
+/// Adds the sessions of a command, the number of processes that it left, the exit status that dlock chose, the waiting time
+/// of a run, and two facts about a waiter: that it waits again, and under which lease it runs. A program of version 1
+/// neither notes nor ends sessions, as before the upgrade, and records none of the other facts.
 pub(super) const TO_VERSION_2: Upgrade = Upgrade {
     version: 2,
     min_version: 1,
@@ -47,6 +47,16 @@ pub(super) const TO_VERSION_2: Upgrade = Upgrade {
             table: "dlock_waiter",
             name: "waits_again",
             definition: "TINYINT NOT NULL DEFAULT 0",
+        },
+        NewColumn {
+            table: "dlock_waiter",
+            name: "inside_action",
+            definition: "VARBINARY(255) NULL",
+        },
+        NewColumn {
+            table: "dlock_waiter",
+            name: "inside_token",
+            definition: "BIGINT UNSIGNED NULL",
         },
     ],
 };

@@ -27,9 +27,13 @@ fn insert_entry(contender: &Contender, entry: QueueEntry, update: &str) -> Strin
         "polls={polls},server={HERE},session_id=CONNECTION_ID(),account=CURRENT_USER(),\
          last_seen_at=UTC_TIMESTAMP(6)"
     );
+    let inside = contender.inside.as_ref().map_or(String::new(), |outer| {
+        let action = hex(outer.action.as_str());
+        format!("inside_action={action},inside_token={},", outer.token)
+    });
     format!(
         "DELETE FROM dlock_waiter WHERE position=0;\
-         INSERT INTO dlock_waiter SET action={},owner_id={},{},enqueued_at=UTC_TIMESTAMP(6),{now} \
+         INSERT INTO dlock_waiter SET action={},owner_id={},{},{inside}enqueued_at=UTC_TIMESTAMP(6),{now} \
          ON DUPLICATE KEY UPDATE {update}{now};",
         hex(contender.action.as_str()),
         hex(entry.owner_id.bytes()),
@@ -260,6 +264,15 @@ fn is_dead() -> String {
          w.last_seen_at<UTC_TIMESTAMP(6)-INTERVAL 1 DAY))",
         is_poller_expired(),
         is_before_start()
+    )
+}
+
+/// Returns the condition that the waiter in `entry`, a row of `dlock_waiter`, is not known to be dead.
+pub(super) fn may_be_waiting(entry: &str) -> String {
+    format!(
+        "EXISTS(SELECT 1 FROM dlock_waiter AS w LEFT JOIN {SESSIONS} AS p ON p.id=w.session_id \
+         WHERE w.position={entry}.position AND NOT ({}))",
+        is_dead()
     )
 }
 

@@ -4,7 +4,7 @@ use super::super::schema::VERSION_COLUMNS;
 use super::database_id::{DATABASE, database, read_database};
 use super::fragments::{CHANGED, HERE, REQUEST, SERVER_TIME, SESSIONS, ago, hex, queue_lock_name};
 use super::history::success;
-use super::queue::{queue_columns, waiters};
+use super::queue::{may_be_waiting, queue_columns, waiters};
 use super::selection::Selection;
 use super::session::NO_EFFECT;
 use crate::lease::action::Action;
@@ -61,9 +61,10 @@ pub(in crate::store::mysql) fn select_success(contender: &Contender) -> String {
 pub(in crate::store::mysql) fn glance(contender: &Contender, entry: QueueEntry) -> String {
     let queue = queue_columns(&hex(contender.action.as_str()), entry);
     let alive = holder_alive(entry.queue_lock);
+    let (database, deadlock) = (database(), deadlock());
     record_rows(
         contender,
-        &format!("{queue},{} AS dlock_database,{alive} AS alive", database()),
+        &format!("{queue},{database} AS dlock_database,{alive} AS alive{deadlock}"),
     )
 }
 
@@ -92,6 +93,22 @@ fn holder_alive(queue_lock: QueueLock) -> String {
         "CASE WHEN l.owner_id IS NULL OR l.min_hold=1 OR l.server<>{HERE} THEN NULL \
          WHEN l.has_queue_lock=1 THEN COALESCE(IS_USED_LOCK({})=l.session_id,0) ELSE NULL END",
         queue_lock_name("l.action")
+    )
+}
+
+/// Returns the column, after a comma, with the action that the holder's command in the row `l` waits for, and whose
+/// holder's command waits for this action. The entries of both waiters show under which lease they run. Their sessions are
+/// read only if a waiter of this action runs under a lease.
+fn deadlock() -> String {
+    format!(
+        ",IF(l.owner_id IS NOT NULL AND EXISTS(SELECT 1 FROM dlock_waiter AS w \
+         WHERE w.action=l.action AND w.inside_action IS NOT NULL),\
+         (SELECT MIN(o.action) FROM dlock_waiter AS theirs JOIN dlock_lock AS o ON o.owner_id IS NOT NULL \
+         AND o.action=theirs.inside_action AND o.token=theirs.inside_token JOIN dlock_waiter AS ours \
+         ON ours.action=o.action AND ours.inside_action=l.action AND ours.inside_token=l.token \
+         WHERE theirs.action=l.action AND {} AND {}),NULL) AS deadlock_with",
+        may_be_waiting("theirs"),
+        may_be_waiting("ours")
     )
 }
 
@@ -128,7 +145,8 @@ pub(in crate::store::mysql) fn select_snapshot(
     };
     let locks = rows(
         &format!(
-            ",r.token AS last_token,r.outcome,r.code,r.dlock_status,{ended} AS ended_us,{alive} AS alive"
+            ",r.token AS last_token,r.outcome,r.code,r.dlock_status,{ended} AS ended_us,{alive} AS alive{}",
+            deadlock()
         ),
         &format!(
             "{selected} LEFT JOIN dlock_history AS r ON r.action=l.action AND r.kind=0 AND r.token=(\

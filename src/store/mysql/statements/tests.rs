@@ -33,6 +33,7 @@ fn packets_contain_user_strings_only_as_hex_literals() {
         once: Some(Once::Ever(hostile.parse().expect("a valid key"))),
         history: 100,
         fence: FenceMode::Advance,
+        inside: None,
     };
     let owner_id = OwnerId::new([7; 16]);
     let queue_lock = QueueLock::Available;
