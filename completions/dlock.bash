@@ -4,7 +4,7 @@
 # Sets `options` to the options of the subcommand $1, `arguments` to the kinds of its arguments, `kind` to the kind of
 # the value of its option $2, and `subcommands` to all subcommands.
 _dlock_option() {
-    subcommands='exec status list wait check history forget release explain setup serve doctor copy-to version help'
+    subcommands='exec status list wait check history forget release prune explain setup serve doctor copy-to version help'
     options='' arguments='' kind=''
     case $1 in
         '')
@@ -102,6 +102,16 @@ _dlock_option() {
             case $2 in
                 -a | --action) kind='name' ;;
                 --token | --reason | --pause | --operator | --url | --host | --port | --user | --database) kind='text' ;;
+                --log-format) kind='text json' ;;
+                --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
+                --ssl-mode) kind='disabled required verify_ca verify_identity' ;;
+            esac
+            ;;
+        prune)
+            options='--older-than --done --dry-run -y --yes -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            arguments='text'
+            case $2 in
+                --older-than | --url | --host | --port | --user | --database) kind='text' ;;
                 --log-format) kind='text json' ;;
                 --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
                 --ssl-mode) kind='disabled required verify_ca verify_identity' ;;

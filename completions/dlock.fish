@@ -58,6 +58,7 @@ complete -c dlock -n "__fish_dlock_needs_command" -f -a "check" -d 'Check whethe
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "history" -d 'Show the most recent runs and their outcomes'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "forget" -d 'Delete the recorded success of exec --once'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "release" -d 'Revoke a lease, or pause or resume a lock'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "prune" -d 'Remove locks that nobody has used for a long time'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "explain" -d 'Explain an exit status, and what to do next'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "setup" -d 'Create or upgrade the tables, or print the SQL statements'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "serve" -d 'Serve a page with all locks, and metrics for monitoring'
@@ -337,6 +338,32 @@ complete -c dlock -n "__fish_dlock_using_subcommand release" -s q -l quiet -d 'P
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s V -l version -d 'Print version'
+complete -c dlock -n "__fish_dlock_using_subcommand prune" -l older-than -d 'Remove only locks that nobody has used for this time, at least 1h' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand prune" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
+json\t'One JSON object on one line for each message, for programs'"
+complete -c dlock -n "__fish_dlock_using_subcommand prune" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand prune" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand prune" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand prune" -l host -d 'Host name or address of the server, or a list of hosts: HOST[:PORT][,...]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand prune" -l port -d 'TCP port of the hosts that specify no port [default: 3306]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand prune" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand prune" -l user -d 'User name of the account on the server' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand prune" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand prune" -l database -d 'Database that contains dlock\'s tables' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand prune" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS. The certificate is not verified'
+verify_ca\t'TLS with a certificate that is signed by a trusted authority'
+verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
+complete -c dlock -n "__fish_dlock_using_subcommand prune" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand prune" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand prune" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand prune" -l done -d 'Also remove locks with a recorded success of exec --once, which then runs its command again'
+complete -c dlock -n "__fish_dlock_using_subcommand prune" -l dry-run -d 'Show the locks, but remove nothing'
+complete -c dlock -n "__fish_dlock_using_subcommand prune" -s y -l yes -d 'Do not ask for confirmation; required if standard input is not a terminal'
+complete -c dlock -n "__fish_dlock_using_subcommand prune" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand prune" -s v -l verbose -d 'Print a message for each step'
+complete -c dlock -n "__fish_dlock_using_subcommand prune" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c dlock -n "__fish_dlock_using_subcommand prune" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand explain" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand explain" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f

@@ -25,6 +25,7 @@ pub mod name;
 pub mod observe;
 pub mod once;
 pub mod parse;
+pub mod prune;
 pub mod release;
 #[cfg(feature = "serve")]
 pub mod serve;
@@ -50,6 +51,7 @@ use self::forget::ForgetArgs;
 use self::help::{HelpArgs, VersionArgs};
 use self::history::HistoryArgs;
 use self::list::ListArgs;
+use self::prune::PruneArgs;
 use self::release::ReleaseArgs;
 #[cfg(feature = "serve")]
 use self::serve::ServeArgs;
@@ -130,6 +132,8 @@ pub enum Command {
     Forget(ForgetArgs),
     /// Revoke a lease, or pause or resume a lock.
     Release(ReleaseArgs),
+    /// Remove locks that nobody has used for a long time.
+    Prune(PruneArgs),
     /// Explain an exit status, and what to do next.
     Explain(ExplainArgs),
     /// Create or upgrade the tables, or print the SQL statements.

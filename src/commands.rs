@@ -10,6 +10,7 @@ pub mod forget;
 pub mod help;
 pub mod history;
 pub mod list;
+pub mod prune;
 pub mod release;
 #[cfg(feature = "serve")]
 pub mod serve;
@@ -17,6 +18,7 @@ pub mod setup;
 pub mod status;
 pub mod wait;
 
+use std::io::{self, IsTerminal};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -25,6 +27,7 @@ use anyhow::Context;
 
 use crate::event::database::THREAD_NAME;
 use crate::exit::{ExitError, Status};
+use crate::report::Report;
 use crate::store::mysql::Database;
 use crate::store::target::Targets;
 use crate::store::{Failure, Holder};
@@ -71,6 +74,18 @@ fn operator(label: Option<String>, note: Option<String>) -> Holder {
 fn truncated(mut text: String) -> String {
     text.truncate(text.floor_char_boundary(MAX_FACT_LENGTH));
     text
+}
+
+/// Asks the user at the terminal, and returns true if the user confirms.
+fn is_confirmed(report: &Report, prompt: &str) -> anyhow::Result<bool> {
+    if !io::stdin().is_terminal() {
+        let why = "stdin is not a terminal, so --yes is required";
+        return Err(ExitError::new(Status::USAGE, why).into());
+    }
+    report.prompt(prompt);
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
 /// Runs `query` on a new thread and returns the result. Fails if there is no result within

@@ -13,6 +13,7 @@ pub mod history;
 pub mod lost_grant;
 pub mod mysql;
 pub mod operator;
+pub mod prune;
 pub mod read_back;
 pub mod record;
 mod request;

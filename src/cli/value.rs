@@ -46,6 +46,20 @@ pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Shortest and longest time after which `prune` removes a lock. A process that asks again for the result of its last
+/// request does so within an hour.
+const PRUNE_AGES: std::ops::RangeInclusive<Duration> =
+    Duration::from_hours(1)..=Duration::from_hours(24 * 36_500);
+
+/// Parses the age of locks to remove.
+pub(super) fn prune_age(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(age) if PRUNE_AGES.contains(&age) => Ok(age),
+        Ok(_) => Err("must be between 1h and 36500d".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// Checks that a value for the column `holder` has at most 255 bytes.
 pub(super) fn label(text: &str) -> Result<String, String> {
     at_most(text, 255)

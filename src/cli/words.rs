@@ -21,7 +21,11 @@ const SIMILAR: &[(&str, &str)] = &[
     ("log logs runs", "dlock history"),
     ("init install create migrate upgrade", "dlock setup"),
     ("test ping diagnose config", "dlock doctor"),
-    ("reset clear delete", "dlock forget NAME --once"),
+    ("reset clear", "dlock forget NAME --once"),
+    (
+        "delete remove rm gc clean cleanup purge",
+        "dlock prune NAME --older-than 30d",
+    ),
 ];
 
 /// Options that users of similar programs type, for each subcommand, with the answers.

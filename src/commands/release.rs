@@ -5,13 +5,12 @@
 //! a revoked lease cannot be renewed, and the action stays held until the holder's command is dead
 //! or the lease expires.
 
-use std::io::{self, IsTerminal};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
 
-use super::{operator, query_once};
+use super::{is_confirmed, operator, query_once};
 use crate::cli::release::ReleaseArgs;
 use crate::exit::{ExitError, Status};
 use crate::lease::OwnerId;
@@ -143,16 +142,4 @@ fn free_expired(action: &Action, by: &Holder, targets: Targets) -> anyhow::Resul
         let released = database.request(&contender, &release).outcome;
         Ok(is_acquired && matches!(released, Ok(Response::Released)))
     })
-}
-
-/// Asks the user at the terminal, and returns true if the user confirms.
-fn is_confirmed(report: &Report, prompt: &str) -> anyhow::Result<bool> {
-    if !io::stdin().is_terminal() {
-        let why = "stdin is not a terminal, so --yes is required";
-        return Err(ExitError::new(Status::USAGE, why).into());
-    }
-    report.prompt(prompt);
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer)?;
-    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }

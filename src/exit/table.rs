@@ -4,19 +4,20 @@
 
 /// The subcommands that connect to the server.
 const CONNECTING: &[&str] = &[
-    "exec", "status", "list", "wait", "check", "history", "forget", "release", "serve", "setup",
-    "doctor",
+    "exec", "status", "list", "wait", "check", "history", "forget", "release", "prune", "serve",
+    "setup", "doctor",
 ];
 
 /// The subcommands that fail if the server does not respond. `serve` waits for the server.
 const NEEDING_RESPONSE: &[&str] = &[
-    "exec", "status", "list", "wait", "check", "history", "forget", "release", "setup", "doctor",
+    "exec", "status", "list", "wait", "check", "history", "forget", "release", "prune", "setup",
+    "doctor",
 ];
 
 /// All subcommands.
 const ALL: &[&str] = &[
-    "exec", "status", "list", "wait", "check", "history", "forget", "release", "serve", "setup",
-    "doctor", "explain", "copy-to", "version", "help",
+    "exec", "status", "list", "wait", "check", "history", "forget", "release", "prune", "serve",
+    "setup", "doctor", "explain", "copy-to", "version", "help",
 ];
 
 const DLOCK_OR_COMMAND_SUCCEEDED: &str =
@@ -102,7 +103,10 @@ pub const TABLE: &[TableRow] = &[
                 "usage error: the command line or an environment variable is invalid",
             ),
             (&["exec"], "for exec: the ttl is too short"),
-            (&["release"], "for release: the user did not confirm"),
+            (
+                &["release", "prune"],
+                "for release and prune: the user did not confirm",
+            ),
             (&["serve"], "for serve: the address needs --token-file"),
         ],
         set_by: DLOCK_OR_COMMAND,
@@ -113,10 +117,13 @@ pub const TABLE: &[TableRow] = &[
     },
     TableRow {
         status: "66",
-        meanings: &[(
-            &["release"],
-            "for release: there was nothing to release or resume",
-        )],
+        meanings: &[
+            (
+                &["release"],
+                "for release: there was nothing to release or resume",
+            ),
+            (&["forget"], "for forget: no process has ever used the lock"),
+        ],
         set_by: ONLY_DLOCK,
         next: &[(
             "dlock status --all",

@@ -21,6 +21,7 @@ mod multiplexer;
 mod network;
 mod old_replica;
 mod proxy;
+mod prune;
 mod read_only_server;
 mod recorder;
 mod secrets;

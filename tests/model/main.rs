@@ -147,6 +147,32 @@ fn revoked_lease_never_allows_a_second_command() {
     ]);
 }
 
+/// In this run, an operator may remove the row at any time at which nobody uses it.
+#[test]
+fn removed_row_never_makes_a_token_smaller() {
+    let run = Run {
+        prunes: 1,
+        faults: 1,
+        horizon: 6,
+        ..Run::sound()
+    };
+    check("a removed row", run).assert_holds(&[
+        HANDED_OVER,
+        LOST_RESPONSE_SURVIVED,
+        DEAD_TAKEN_OVER,
+        UNKNOWN_GRANT_RELEASED,
+    ]);
+    let rules = Rules {
+        lowest_token_is_missing: true,
+        ..run.rules
+    };
+    assert_broken(
+        "a row without the lowest token",
+        Run { rules, ..run },
+        TOKEN_ORDER,
+    );
+}
+
 /// In this run, a command may start a statement on the server, which outlives the command and all dlock processes.
 #[test]
 fn noted_statement_never_outlives_the_start_of_the_next_command() {

@@ -100,6 +100,8 @@ pub(crate) struct Run {
     pub(crate) clock_steps: &'static [i8],
     /// Maximum number of leases that an operator revokes. The operator can revoke a lease at any time.
     pub(crate) revocations: u8,
+    /// Maximum number of times that an operator removes the row while nobody uses it.
+    pub(crate) prunes: u8,
     /// Maximum number of statements that commands start on the server.
     pub(crate) statements: u8,
     /// How the database loses its latest writes.
@@ -129,6 +131,7 @@ impl Run {
                 reassertion_overwrites: false,
                 marks_are_missing: false,
                 passes_are_forgotten: false,
+                lowest_token_is_missing: false,
             },
             horizon: 9,
             processes: [1, 1],
@@ -136,6 +139,7 @@ impl Run {
             kinds: FaultKinds::All,
             clock_steps: &[],
             revocations: 0,
+            prunes: 0,
             statements: 0,
             lost_writes: LostWrites::Never,
             reminders: false,

@@ -78,17 +78,7 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) const fn new() -> Self {
         Self {
-            row: Row {
-                owner_id: None,
-                token: 0,
-                renewals: 0,
-                has_queue_lock: false,
-                session: None,
-                expires: 0,
-                revoked: false,
-                paused: None,
-                note: None,
-            },
+            row: Row::new(0),
             queue_lock: Vec::new(),
             waiting: Vec::new(),
             passing: Vec::new(),
@@ -137,6 +127,26 @@ impl Server {
     /// Frees the row although the command may still run.
     pub(crate) fn free_row(&mut self) {
         self.row.owner_id = None;
+    }
+
+    /// Returns true if nobody holds, pauses or waits for the action, so that its row can be removed.
+    pub(crate) fn is_unused(&self) -> bool {
+        let row = &self.row;
+        row.owner_id.is_none()
+            && row.paused.is_none()
+            && row.note.is_none()
+            && self.queue.is_empty()
+    }
+
+    /// Removes the row, which the next attempt creates again. Only the row is left to make tokens grow, because the
+    /// server's clock may have been set back. The history stays: `dlock prune` removes only what is older than an hour.
+    pub(crate) fn prune(&mut self, rules: Rules) {
+        let lowest = match rules.lowest_token_is_missing {
+            true => 0,
+            false => self.row.token + 1,
+        };
+        self.row = Row::new(lowest);
+        self.issued = 0;
     }
 
     /// Applies an operator request if the row has the token `token`. The row gets a new token and keeps its owner id.

@@ -23,6 +23,8 @@ pub(crate) struct World {
     clock_steps: u8,
     /// Number of leases that an operator has revoked.
     revocations: u8,
+    /// Number of times that an operator has removed the row.
+    prunes: u8,
     pub(crate) server: Server,
     pub(crate) clients: [Client; 2],
     /// Number of statements that commands have started.
@@ -53,6 +55,8 @@ pub(crate) enum Event {
     LoseWrites,
     /// An operator revokes the lease.
     Revoke,
+    /// An operator removes the row of the unused action.
+    Prune,
     /// A client starts a dlock process.
     StartProcess(usize),
     /// The parent makes a step without an input.
@@ -389,6 +393,7 @@ impl Model for Run {
             faults: self.faults,
             clock_steps: 0,
             revocations: 0,
+            prunes: 0,
             statements: 0,
             server,
             backup: None,
@@ -406,6 +411,9 @@ impl Model for Run {
         let row = &world.server.row;
         if world.revocations < self.revocations && row.owner_id.is_some() && !row.revoked {
             events.push(Event::Revoke);
+        }
+        if world.prunes < self.prunes && row.token > 0 && world.server.is_unused() {
+            events.push(Event::Prune);
         }
         if world.faults > 0
             && matches!(self.kinds, FaultKinds::All | FaultKinds::Deaths)
@@ -456,6 +464,10 @@ impl Model for Run {
                 if self.variant == Variant::FreedByOperator {
                     world.server.free_row();
                 }
+            }
+            Event::Prune => {
+                world.prunes += 1;
+                world.server.prune(self.rules);
             }
             Event::Restart => {
                 world.faults -= 1;

@@ -11,6 +11,7 @@ use super::statements::{self, Selection};
 use crate::lease::action::Action;
 use crate::lease::once::OnceKey;
 use crate::store::operator::{OperatorAction, OperatorRequest, OperatorResult};
+use crate::store::prune::{Prunable, PruneFilter};
 use crate::store::{
     Contender, Failure, FailureKind, History, HistoryFilter, Holder, LockRecord, QueueLock,
     Snapshot,
@@ -145,6 +146,25 @@ impl Database {
         self.check_version()?;
         let forget = statements::forget(action, key, operator);
         self.exchange(RequestKind::Plain, &forget, rows::is_confirmed)
+    }
+
+    /// Returns the actions that `filter` selects, in byte order. Changes no row.
+    ///
+    /// # Errors
+    /// Returns any failure. The kind is `NoTables` if a table is missing.
+    pub fn prunable(&mut self, filter: &PruneFilter) -> Result<Vec<Prunable>, Failure> {
+        let prunable = statements::prunable(filter);
+        self.exchange(RequestKind::Read, &prunable, rows::prunable)
+    }
+
+    /// Removes `prunable` and everything that is recorded about it, if nobody has used it since it was read. Returns true
+    /// if it was removed.
+    ///
+    /// # Errors
+    /// Returns any failure. After a failure, either nothing was removed, or the result is unknown.
+    pub fn prune(&mut self, prunable: &Prunable, filter: &PruneFilter) -> Result<bool, Failure> {
+        let prune = statements::prune(prunable, filter);
+        self.exchange(RequestKind::Plain, &prune, rows::is_confirmed)
     }
 
     /// Applies an operator request to an action, if the record still has the token of the request. If `wakes` is true

@@ -13,6 +13,7 @@ use super::session_rows::session_note;
 use crate::lease::action::Action;
 use crate::lease::{OwnerId, Token};
 use crate::mutant::{self, Safeguard};
+use crate::store::prune::Prunable;
 use crate::store::read_back::{AttemptReadBack, NextGrant, ReleaseReadBack};
 use crate::store::{
     DatabaseId, EarlierSessions, Expiry, Failure, FailureKind, History, HistoryEntry,
@@ -109,6 +110,19 @@ pub(super) fn cluster(sets: &[Vec<Row>]) -> Result<String, Failure> {
 /// Reads the rows of a `select_names` statement.
 pub(super) fn names(sets: &[Vec<Row>]) -> Result<Vec<Action>, Failure> {
     each(sets.iter().flatten(), |_, action| Ok(action))
+}
+
+/// Reads the rows of a `prunable` statement.
+pub(super) fn prunable(sets: &[Vec<Row>]) -> Result<Vec<Prunable>, Failure> {
+    versioned(sets)?;
+    each(sets.iter().flatten(), |row, action| {
+        Ok(Prunable {
+            action,
+            token: Token(required(row, "token")?),
+            unused_for: optional(row, "used_us")?.map(non_negative),
+            is_done: flag(row, "is_done")?,
+        })
+    })
 }
 
 /// Reads the rows of an `entries` statement.
@@ -427,8 +441,9 @@ fn holder(row: &Row) -> Result<Holder, Failure> {
     })
 }
 
-/// Returns the failure for a missing row. dlock never deletes rows of `dlock_lock`, so another client deleted the row.
+/// Returns the failure for a missing row, which a client has deleted while this dlock used the lock. `dlock prune` deletes
+/// only rows of locks that nobody has used for a long time.
 pub(super) fn row_missing() -> Failure {
-    let why = "dlock_lock has no row for the lock, although dlock never deletes rows: another client deleted it";
+    let why = "dlock_lock has no row for the lock: another client has deleted it";
     Failure::new(FailureKind::Unknown, why)
 }

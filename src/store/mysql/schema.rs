@@ -61,6 +61,17 @@ fn table_grants(prefix: &str, account: &str) -> String {
         .concat()
 }
 
+/// Tables from which `dlock prune` deletes rows although `exec` may not.
+const PRUNED: [&str; 2] = ["dlock_lock", "dlock_fence"];
+
+/// Returns the GRANT statements that an account needs to run `prune` beside those of [`table_grants`], one per line, as
+/// comments.
+fn prune_grants(prefix: &str, account: &str) -> String {
+    PRUNED
+        .map(|table| format!("-- GRANT DELETE ON {prefix}{table} TO {account};\n"))
+        .concat()
+}
+
 /// Returns the GRANT statement for the account that runs `setup`, with the minimal privileges. It includes the
 /// privileges for upgrades if this version of dlock has upgrades.
 #[must_use]
@@ -93,18 +104,20 @@ pub fn printout(database: Option<&str>, user: &str) -> String {
     let upgrades = schema.upgrades_as_comments();
     let account = format!("{}@'%'", quoted_text(user));
     let setup_account = "'dlock_setup'@'%'";
-    let (select, runtime, setup) = match database {
+    let (select, prefix, setup) = match database {
         Some(database) => (
             format!("USE {};\n\n", quoted(database)),
-            runtime_grants(database, &account),
+            format!("{}.", quoted(database)),
             setup_grants(database, setup_account),
         ),
         None => (
             String::new(),
-            table_grants("", &account),
+            String::new(),
             database_grant("*", setup_account),
         ),
     };
+    let runtime = table_grants(&prefix, &account);
+    let prune = prune_grants(&prefix, &account);
     let group = group_grant(&account);
     format!(
         "{select}{ddl}\n{upgrades}\
@@ -115,6 +128,8 @@ pub fn printout(database: Option<&str>, user: &str) -> String {
          CREATE USER IF NOT EXISTS {account} ACCOUNT LOCK;\n\n\
          -- Privileges for that account (for status, history, wait and check, SELECT is enough):\n\
          {runtime}\n\
+         -- To run dlock prune, the account also needs:\n\
+         {prune}\n\
          -- On members of a group (Group Replication), dlock also needs:\n\
          -- {group}\n"
     )

@@ -86,7 +86,8 @@ CREATE TABLE IF NOT EXISTS dlock_fence (
   token        BIGINT UNSIGNED NOT NULL               -- token of the latest grant; release and pause may change it
 ) ENGINE=InnoDB;
 
--- One permanent row for each action. dlock never deletes a row, because the token must never decrease.
+-- One row for each action. dlock prune deletes rows that nobody uses. The row with the empty name then contains the lowest
+-- token of a new row, because tokens must never decrease.
 CREATE TABLE IF NOT EXISTS dlock_lock (
   action          VARBINARY(255)  NOT NULL PRIMARY KEY,
   token           BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- fencing token of the latest grant or operator request

@@ -14,6 +14,7 @@ mod fragments;
 mod handoff;
 mod history;
 mod operator;
+mod prune;
 mod queue;
 mod renew_release;
 mod select;
@@ -31,6 +32,7 @@ pub(super) use self::fragments::{SESSIONS, with_read_only, with_request_id, with
 pub(super) use self::handoff::hand_off;
 pub(super) use self::history::{entries, forget, may_record};
 pub(super) use self::operator::apply_operator_request;
+pub(super) use self::prune::{prunable, prune};
 pub(super) use self::queue::{dead_entries, enqueue, wait_turn};
 pub(super) use self::renew_release::{reconcile, release, renew};
 pub(super) use self::select::{

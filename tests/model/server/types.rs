@@ -50,6 +50,23 @@ pub(crate) struct Row {
     pub(crate) note: Option<Note>,
 }
 
+impl Row {
+    /// Returns the row of an action that was never granted.
+    pub(super) const fn new(token: u8) -> Self {
+        Self {
+            owner_id: None,
+            token,
+            renewals: 0,
+            has_queue_lock: false,
+            session: None,
+            expires: 0,
+            revoked: false,
+            paused: None,
+            note: None,
+        }
+    }
+}
+
 /// An entry of the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct WaiterEntry {
@@ -104,6 +121,8 @@ pub(crate) struct Rules {
     pub(crate) passes_are_forgotten: bool,
     /// A holder whose grant is lost writes it again even if the row contains another owner id or a larger token.
     pub(crate) reassertion_overwrites: bool,
+    /// A row that was removed is created again with token 0.
+    pub(crate) lowest_token_is_missing: bool,
 }
 
 /// The waiters that came before a contender and that the queue lock does not order correctly.

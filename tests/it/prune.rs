@@ -1,0 +1,181 @@
+//! Tests of `dlock prune`, which removes locks that nobody has used for a long time.
+
+use mysql::prelude::Queryable;
+
+use crate::cli_runner::Dlock;
+use crate::faults::on_each;
+use crate::holder::Holder;
+use crate::servers::{Database, shared};
+use crate::terminal::Terminal;
+
+/// Runs the command `true` with the lock `name`.
+#[track_caller]
+fn exec(database: &Database, name: &str, options: &[&str]) {
+    let exec = Dlock::on(database, ["exec", name]).args(options);
+    exec.args(["--", "true"]).run().expect(0, "", "");
+}
+
+/// Moves everything that is recorded about all locks `days` days into the past.
+fn grow_older(database: &Database, days: u32) {
+    let mut admin = database.admin_conn();
+    let micros = u64::from(days) * 86_400_000_000;
+    for statement in [
+        format!(
+            "UPDATE dlock_lock SET token=token-{micros},acquired_at=acquired_at-INTERVAL {days} DAY,\
+             released_at=released_at-INTERVAL {days} DAY,paused_until=paused_until-INTERVAL {days} DAY \
+             WHERE token>{micros}"
+        ),
+        format!(
+            "UPDATE dlock_history SET token=token-{micros},started_at=started_at-INTERVAL {days} DAY,\
+             ended_at=ended_at-INTERVAL {days} DAY WHERE token>{micros}"
+        ),
+    ] {
+        admin.query_drop(statement).expect("root may write");
+    }
+}
+
+/// Returns the names of all locks.
+fn names(database: &Database) -> Vec<String> {
+    let list = Dlock::on(database, ["list", "--json"]).run();
+    let document: serde_json::Value = serde_json::from_str(&list.stdout).expect("JSON");
+    let locks = document["locks"].as_array().expect("a list").clone();
+    locks
+        .iter()
+        .filter_map(|lock| lock["action"].as_str().map(str::to_owned))
+        .collect()
+}
+
+fn prune(database: &Database, arguments: &[&str]) -> Dlock {
+    Dlock::on(database, ["prune"]).args(arguments)
+}
+
+#[test]
+fn unused_locks_are_removed_with_their_history_and_others_are_kept() {
+    on_each(|flavour| {
+        let database = shared(flavour).database("prune");
+        for name in ["PR-1", "PR-%", "PR-9 old", "other", "init", "fenced"] {
+            exec(&database, name, &[]);
+        }
+        exec(&database, "fenced", &["--fence"]);
+        exec(&database, "done", &["--once"]);
+        let pause = ["release", "paused", "--yes", "--create", "--pause", "100d"];
+        Dlock::on(&database, pause).run().expect(0, "", "paused");
+        grow_older(&database, 40);
+        // These are used now, although their last run is old.
+        let holder = Holder::on(&database, &[]);
+        exec(&database, "new", &[]);
+        let all = names(&database);
+
+        let dry = ["PR-*", "--older-than", "30d", "--dry-run"];
+        prune(&database, &dry).run().expect(
+            0,
+            "",
+            "PR-%  last used 40d ago\nPR-1  last used 40d ago\nPR-9 old  last used 40d ago\n\
+             dlock: 3 locks would be removed\n",
+        );
+        prune(&database, &["--older-than", "50d", "--yes"])
+            .run()
+            .expect(0, "", "dlock: there is no lock to remove\n");
+        prune(&database, &["--older-than", "30d"]).run().expect(
+            64,
+            "",
+            "stdin is not a terminal, so --yes is required",
+        );
+        assert_eq!(names(&database), all);
+
+        // % is no wildcard.
+        prune(&database, &["PR-%", "--older-than", "30d", "--yes"])
+            .run()
+            .expect(0, "", "dlock: removed 1 lock\n");
+        prune(&database, &["--older-than", "30d", "--yes"])
+            .run()
+            .expect(0, "", "dlock: removed 4 locks\n");
+        assert_eq!(names(&database), ["done", "init", "new", "paused"]);
+        let mut admin = database.admin_conn();
+        for table in ["dlock_history", "dlock_fence"] {
+            let count = format!("SELECT COUNT(*) FROM {table} WHERE action IN ('other','fenced')");
+            let count: Option<u64> = admin.query_first(count).expect("root may read");
+            assert_eq!(count, Some(0), "{flavour}: {table}");
+        }
+        prune(
+            &database,
+            &["done", "--older-than", "30d", "--yes", "--done"],
+        )
+        .run()
+        .expect(0, "", "dlock: removed 1 lock\n");
+        exec(&database, "done", &["--once"]);
+        assert_eq!(holder.end().status, Some(3));
+    });
+}
+
+#[test]
+fn token_of_a_lock_that_was_removed_grows_although_the_clock_was_set_back() {
+    on_each(|flavour| {
+        let database = shared(flavour).database("prune");
+        exec(&database, "init", &[]);
+        grow_older(&database, 40);
+        let token = |name: &str| -> u64 {
+            let query = format!("SELECT token FROM dlock_lock WHERE action='{name}'");
+            let token = database.admin_conn().query_first(query);
+            token.expect("root may read").expect("the row exists")
+        };
+        let before = token("init");
+        prune(&database, &["--older-than", "30d", "--yes"])
+            .run()
+            .expect(0, "", "removed 1 lock");
+        // The server's clock is as good as set back: the tokens of other locks are ahead of it.
+        let ahead = 1_u64 << 60;
+        let raise = format!("UPDATE dlock_lock SET token={ahead} WHERE action=''");
+        let lowest = token("");
+        assert!(lowest > before, "{flavour}: {lowest}");
+        database
+            .admin_conn()
+            .query_drop(raise)
+            .expect("root may write");
+        exec(&database, "init", &[]);
+        assert!(token("init") > ahead, "{flavour}");
+        assert_eq!(names(&database), ["init"]);
+    });
+}
+
+#[test]
+fn lock_with_a_locked_fence_is_kept() {
+    on_each(|flavour| {
+        let database = shared(flavour).database("prune");
+        exec(&database, "init", &["--fence"]);
+        grow_older(&database, 40);
+        let mut admin = database.admin_conn();
+        for statement in ["BEGIN", "SELECT token FROM dlock_fence FOR UPDATE"] {
+            admin.query_drop(statement).expect("root may lock a row");
+        }
+        prune(&database, &["--older-than", "30d", "--yes"])
+            .run()
+            .expect(
+                0,
+                "",
+                "dlock: removed 0 locks; kept 1 lock, which is in use\n",
+            );
+        assert_eq!(names(&database), ["init"]);
+    });
+}
+
+#[test]
+fn prune_asks_at_a_terminal_and_needs_an_age() {
+    on_each(|flavour| {
+        let database = shared(flavour).database("prune");
+        exec(&database, "init", &[]);
+        grow_older(&database, 40);
+        for (typed, wanted) in [("n", "nothing is removed"), ("y", "removed 1 lock")] {
+            let mut terminal = Terminal::shell(&database);
+            terminal.enters("$dlock prune --older-than 30d");
+            terminal.sees("remove 1 lock with their history?");
+            terminal.enters(typed);
+            terminal.sees(wanted);
+        }
+    });
+    Dlock::new(["prune"]).run().expect(64, "", "--older-than");
+    for age in ["59m", "0s", "200y"] {
+        let outcome = Dlock::new(["prune", "--older-than", age]).run();
+        outcome.expect(64, "", "must be between 1h and 36500d");
+    }
+}
