@@ -1,9 +1,15 @@
 //! Tests of the subcommands that help a new user: `help`, `version`, `explain` and `list`, and of the short help.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::cli_runner::{Dlock, Outcome};
-use crate::servers::{Flavour, shared};
+use crate::command::Stage;
+use crate::faults::on_each;
+use crate::servers::{Flavour, Server, shared};
 
 /// The subcommands that a user may type.
 const SUBCOMMANDS: [&str; 15] = [
@@ -146,4 +152,58 @@ fn last_message_of_exec_contains_the_status_that_dlock_sets() {
             "{run:?}"
         );
     }
+}
+
+/// Returns the lines of the section "Quick start" of a document that a user types.
+fn quick_start(document: &str, heading: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(document);
+    let text = fs::read_to_string(path).expect("the document can be read");
+    let (_, section) = text.split_once(heading).expect("the section exists");
+    let (section, _) = section
+        .split_once("\n## ")
+        .expect("another section follows");
+    let typed = section.lines().filter_map(|line| line.strip_prefix("$ "));
+    typed.map(str::to_owned).collect()
+}
+
+#[test]
+fn quick_start_of_the_readme_leads_from_a_fresh_server_to_a_finished_run() {
+    let lines = quick_start("README.md", "\n## Quick start\n");
+    assert!(lines.len() > 3, "{lines:?}");
+    assert_eq!(quick_start("README.zh-CN.md", "\n## 快速开始\n"), lines);
+    on_each(|flavour| {
+        let server = Server::start(flavour, &[]);
+        let stage = Stage::new();
+        let program = |name: &str, text: &str| {
+            let path = stage.path(name);
+            fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("the file can be written");
+            let mode = Permissions::from_mode(0o755);
+            fs::set_permissions(path, mode).expect("the file can be made executable");
+        };
+        program(
+            "dlock",
+            &format!("exec '{}' \"$@\"", env!("CARGO_BIN_EXE_dlock")),
+        );
+        // The administrator's client is configured for the server.
+        let client = flavour.client();
+        program(
+            "mysql",
+            &format!(
+                "exec '{}' --no-defaults --user=root --socket='{}' \"$@\"",
+                client.display(),
+                server.socket().display()
+            ),
+        );
+        program("migrate.sh", "echo migrated");
+        let script = lines
+            .join("\n")
+            .replace("db.example.org", &format!("127.0.0.1:{}", server.port()));
+        let outcome = Dlock::of(Path::new("bash"), ["-euo", "pipefail", "-c"])
+            .arg(format!(
+                "cd '{}'; PATH=.:$PATH\n{script}",
+                stage.path("").display()
+            ))
+            .run();
+        outcome.expect(0, "migrated\n", "");
+    });
 }
