@@ -74,11 +74,11 @@ _dlock_option() {
             esac
             ;;
         history)
-            options='-a --action -n --number --failed --since -f --follow --json --wide --color -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            options='-a --action --number --failed --since -f --follow --json --wide --color -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
             arguments='name...'
             case $2 in
                 -a | --action) kind='name' ;;
-                -n | --number | --since | --url | --host | --port | --user | --database) kind='text' ;;
+                --number | --since | --url | --host | --port | --user | --database) kind='text' ;;
                 --color) kind='auto always never' ;;
                 --log-format) kind='text json' ;;
                 --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;

@@ -251,7 +251,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand check" -s v -l verbose -d 'P
 complete -c dlock -n "__fish_dlock_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand check" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s a -l action -d 'Action to show; this option may be repeated' -r -f -a "(__fish_dlock_lock_names)"
-complete -c dlock -n "__fish_dlock_using_subcommand history" -s n -l number -d 'Maximum number of entries to show, newest first' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand history" -l number -d 'Maximum number of entries to show, newest first' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l since -d 'Show only entries that ended within a duration (2h) or after a time in UTC (2026-11-22, 2026-11-22T21:04:00Z)' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l color -d 'Use of colours; auto uses colours on a terminal, unless NO_COLOR is set and not empty' -r -f -a "auto\t'Use colours on a terminal, unless NO_COLOR is set and not empty'
 always\t'Always use colours'

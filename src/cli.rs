@@ -37,7 +37,7 @@ pub mod wait;
 pub mod watch;
 pub mod words;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use self::check::CheckArgs;
 use self::complete_names::CompleteNamesArgs;
@@ -152,6 +152,24 @@ pub enum Command {
     /// Print the names of locks that begin with a prefix, for the shell completions.
     #[command(hide = true)]
     CompleteNames(CompleteNamesArgs),
+}
+
+/// The subcommands that never connect to a server.
+const OFFLINE: [&str; 4] = ["explain", "copy-to", "version", "help"];
+
+/// Returns the command line with the shared options in each subcommand. The help of a subcommand that never connects to a
+/// server does not contain the connection options.
+#[must_use]
+pub fn built() -> clap::Command {
+    let mut root = Cli::command();
+    root.build();
+    root.mut_subcommands(|command| match OFFLINE.contains(&command.get_name()) {
+        true => command.mut_args(|argument| match argument.get_help_heading() {
+            Some("Connection") => argument.hide(true),
+            _ => argument,
+        }),
+        false => command,
+    })
 }
 
 /// Format of the messages on stderr.

@@ -9,6 +9,9 @@ pub(super) const SEE_ALSO: &str =
 /// The reference to the long help, which ends each short help text.
 const MORE: &str = "Connection options, variables and exit statuses: --help. The manual: dlock(7).";
 
+/// The same for a subcommand that does not connect.
+const MORE_OFFLINE: &str = "Variables and exit statuses: --help. The manual: dlock(7).";
+
 /// How to reach a server, in the short help text of each subcommand that connects.
 const SERVER: &str =
     "Server: --url mysql://USER@HOST/DATABASE or DLOCK_URL, or a configuration file.";
@@ -24,9 +27,10 @@ pub(super) fn footer(examples: &str) -> String {
     format!("{}{SERVER}\n{MORE}", examples_section(examples))
 }
 
-/// Returns the text at the end of the short help text of a subcommand that does not connect: `examples` and [`MORE`].
+/// Returns the text at the end of the short help text of a subcommand that does not connect: `examples` and
+/// [`MORE_OFFLINE`].
 pub(super) fn offline_footer(examples: &str) -> String {
-    format!("{}{MORE}", examples_section(examples))
+    format!("{}{MORE_OFFLINE}", examples_section(examples))
 }
 
 /// Returns `examples` as a section. The examples are separated by line breaks.

@@ -24,13 +24,7 @@ pub struct HistoryArgs {
     pub action: Vec<Action>,
 
     /// Maximum number of entries to show, newest first.
-    #[arg(
-        short,
-        long,
-        env = "DLOCK_OPT_NUMBER",
-        value_name = "N",
-        default_value_t = 20
-    )]
+    #[arg(long, env = "DLOCK_OPT_NUMBER", value_name = "N", default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub number: u32,
 

@@ -13,7 +13,7 @@ use super::check::CheckArgs;
 use super::exec::ExecArgs;
 use super::status::StatusArgs;
 use super::wait::WaitArgs;
-use super::{Cli, Command as Cmd, CommonArgs, Format, environment, missing, words};
+use super::{Cli, Command as Cmd, CommonArgs, Format, built, environment, missing, words};
 
 /// Pairs of options that contradict each other. If one of them is on the command line, dlock ignores the variable of
 /// the other. The connection options need no pair, because the configuration prefers the command line anyway.
@@ -137,6 +137,11 @@ fn parse_thoroughly(arguments: &[OsString]) -> Result<Cli, clap::Error> {
         {
             return Err(help);
         }
+    } else if typed.is_incomplete
+        && let Err(help) = built().try_get_matches_from(arguments)
+        && help.kind() == ErrorKind::DisplayHelp
+    {
+        return Err(help);
     }
     let matches = command
         .try_get_matches_from(arguments)
@@ -192,13 +197,6 @@ fn name_variable(mut error: clap::Error, typed: &Typed) -> clap::Error {
         error.insert(ContextKind::InvalidArg, ContextValue::String(both));
     }
     error
-}
-
-/// Returns the command line with the shared options in each subcommand.
-fn built() -> Command {
-    let mut root = Cli::command();
-    root.build();
-    root
 }
 
 /// Returns the variable of `option`, as clap names it, if the variable is set and the option is not on the command line.

@@ -59,7 +59,7 @@ const SIMILAR_OPTIONS: &[(&str, &str, &str)] = &[
     ("forget", "--note", "did you mean --reason?"),
     ("release", "--note", "did you mean --reason?"),
     ("release", "-f --force", "--yes asks for no confirmation"),
-    ("history", "--limit --lines", "did you mean --number?"),
+    ("history", "-n --limit --lines", "did you mean --number?"),
 ];
 
 /// Returns the message for a subcommand that does not exist.

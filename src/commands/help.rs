@@ -1,9 +1,7 @@
 //! `dlock help` and `dlock version`, which do not connect to the server.
 
-use clap::CommandFactory;
-
 use crate::cli::help::HelpArgs;
-use crate::cli::{Cli, parse};
+use crate::cli::{built, parse};
 use crate::exit::{ExitError, Status};
 use crate::report;
 use crate::store::mysql::schema;
@@ -16,8 +14,7 @@ const COMMIT: Option<&str> = option_env!("DLOCK_COMMIT");
 /// # Errors
 /// Fails if there is no such subcommand, or if stdout cannot be written.
 pub fn help(args: &HelpArgs) -> anyhow::Result<Status> {
-    let mut root = Cli::command();
-    root.build();
+    let mut root = built();
     let command = match &args.subcommand {
         None => &mut root,
         Some(name) => match root.find_subcommand_mut(name) {

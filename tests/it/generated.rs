@@ -10,11 +10,11 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
-use dlock::cli::Cli;
+use dlock::cli::built;
 use dlock::exit;
 
 /// Shell command that regenerates the files.
@@ -61,7 +61,8 @@ fn no_page_or_completion_of_a_removed_command_is_left() {
 fn every_option_is_named_in_the_page_of_its_command() {
     for command in commands() {
         let page = page(&command).replace("\\-", "-");
-        for argument in command.get_arguments() {
+        let shown = command.get_arguments().filter(|one| !one.is_hide_set());
+        for argument in shown {
             let long = argument.get_long().map(|long| format!("--{long}"));
             let short = argument.get_short().map(|short| format!("-{short}"));
             let variable = argument.get_env().map(|name| name.display().to_string());
@@ -87,8 +88,7 @@ fn rendered() -> Vec<(PathBuf, String)> {
 
 /// Returns `dlock` and its subcommands, with their shared options.
 fn commands() -> Vec<Command> {
-    let mut cli = Cli::command();
-    cli.build();
+    let cli = built();
     let visible = cli.get_subcommands().filter(|one| !one.is_hide_set());
     let subcommands: Vec<Command> = visible.cloned().collect();
     std::iter::once(cli).chain(subcommands).collect()

@@ -195,7 +195,7 @@ fn the_next_holder_advances_an_existing_fence() {
             (Some(3), Some(5)),
             "{flavour}"
         );
-        let last = runs(&database, &["-n", "1"]);
+        let last = runs(&database, &["--number", "1"]);
         assert_eq!(fence(&database), last[0]["token"].as_u64(), "{flavour}");
         assert!(fence(&database) > before, "{flavour}");
     }
@@ -219,7 +219,7 @@ fn a_take_over_after_a_hand_off_records_no_loss() {
         let (holder, next) = (holder.end(), next.wait());
         let statuses = (holder.status, next.status);
         assert_eq!(statuses, (Some(3), Some(5)), "{flavour}: {holder:?}");
-        let last = runs(&database, &["-n", "2"]);
+        let last = runs(&database, &["--number", "2"]);
         let outcomes: Vec<_> = last.iter().map(|run| run["outcome"].as_str()).collect();
         assert_eq!(outcomes, [Some("exited"); 2], "{flavour}");
     }

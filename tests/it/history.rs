@@ -75,7 +75,7 @@ fn the_history_contains_every_run_with_its_outcome() {
             ("exited", Some(0)),
         ];
         assert_eq!(endings(&all), expected);
-        assert_eq!(endings(&runs(database, &["-n", "2"])), expected[..2]);
+        assert_eq!(endings(&runs(database, &["--number", "2"])), expected[..2]);
         assert_eq!(endings(&runs(database, &["other"])), expected[..1]);
         assert_eq!(endings(&runs(database, &["-a", "init"])), expected[1..]);
         let keyed = &all[1];
@@ -95,7 +95,9 @@ fn the_history_contains_every_run_with_its_outcome() {
             "{started}"
         );
 
-        let table = Dlock::on(database, ["history", "init", "-n1"]).run().stdout;
+        let table = Dlock::on(database, ["history", "init", "--number=1"])
+            .run()
+            .stdout;
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(lines.len(), 2, "{table}");
         for fact in ["init", "v1", "web-1", "exit 0 ", "release 42"] {
@@ -133,7 +135,7 @@ fn an_expired_run_is_lost_and_a_run_with_a_freed_row_is_revoked() {
                 .wait()
                 .expect(76, "", "was lost before the command had ended");
             exec(database, &["-a", "init", "--holder=next"], "exit 0", 0);
-            let runs = runs(database, &["init", "-n2"]);
+            let runs = runs(database, &["init", "--number=2"]);
             assert_eq!(endings(&runs), [("exited", Some(0)), (outcome, None)]);
             assert_eq!(runs[1]["holder"], outcome);
         }
@@ -177,7 +179,7 @@ fn json_says_if_there_are_more_runs_and_if_a_run_timed_out() {
             let outcome = Dlock::on(database, exec).run();
             assert_eq!(outcome.status, Some(124), "{outcome:?}");
         }
-        for (number, more) in [("-n1", true), ("-n2", false)] {
+        for (number, more) in [("--number=1", true), ("--number=2", false)] {
             let json = Dlock::on(database, ["history", "--json", number]).run();
             let document: serde_json::Value = serde_json::from_str(&json.stdout).expect("JSON");
             assert_eq!(document["more"], more, "{document}");
@@ -231,7 +233,7 @@ fn the_history_is_pruned_to_its_limit() {
         });
         assert_eq!(count("init"), 5);
         assert_eq!(count("other"), 1);
-        let newest = runs(database, &["init", "-n1"]);
+        let newest = runs(database, &["init", "--number=1"]);
         assert_eq!(endings(&newest), [("exited", Some(3))]);
         exec(database, &["-a", "init", "--history=0"], "exit 4", 4);
         assert_eq!(count("init"), 5);
@@ -304,7 +306,7 @@ fn a_forgotten_action_runs_again_and_the_operation_is_recorded() {
             "",
             "dlock: inti is unknown: no process has ever held it\n",
         );
-        let runs = runs(database, &["-n1"]);
+        let runs = runs(database, &["--number=1"]);
         assert_eq!(endings(&runs), [("forgotten", None)]);
         assert_eq!(runs[0]["holder"], "ops");
         assert_eq!(runs[0]["note"], "again");

@@ -111,7 +111,7 @@ fn a_lost_hand_off_delays_no_waiter_and_every_run_is_recorded() {
         assert_eq!(second.wait().status, Some(5), "{name}");
         scene.over(&["holder", "second"]);
         scene.free();
-        let runs = runs(&scene.database, &["-n", "2"]);
+        let runs = runs(&scene.database, &["--number", "2"]);
         let mut outcomes = endings(&runs);
         outcomes.sort_unstable();
         assert_eq!(

@@ -91,7 +91,10 @@ fn results_show_whether_dlock_or_the_command_chose_the_status() {
         let failed = results(database, &["--failed"]);
         assert_eq!(failed[0], "lease lost");
         assert_eq!(failed.len(), 5, "{failed:?}");
-        assert_eq!(results(database, &["--failed", "-n1"]), ["lease lost"]);
+        assert_eq!(
+            results(database, &["--failed", "--number=1"]),
+            ["lease lost"]
+        );
     });
 }
 
@@ -131,7 +134,7 @@ fn follow_prints_runs_as_they_end_also_after_a_lost_connection() {
             let exit = number.parse().expect("a number");
             exec(database, &["-a", "init"], &format!("exit {number}"), exit);
         }
-        let follow = ["history", "--follow", "-n2", "init"];
+        let follow = ["history", "--follow", "--number=2", "init"];
         let (mut text, json) = (
             Dlock::on(database, follow).start(),
             Dlock::on(database, follow).arg("--json").start(),
@@ -246,13 +249,13 @@ fn the_history_contains_the_command_without_secrets() {
         run(&[], &words);
         let redacted =
             "true --password=*** -p*** --token *** TOKEN=*** mysql://a:***@db/app 'two words'";
-        assert_eq!(runs(database, &["-n1"])[0]["command"], redacted);
+        assert_eq!(runs(database, &["--number=1"])[0]["command"], redacted);
         let table = Dlock::on(database, ["history"]).run().stdout;
         assert!(table.contains(redacted), "{table}");
         run(&["--hide-args"], &words);
-        assert_eq!(runs(database, &["-n1"])[0]["command"], "true");
+        assert_eq!(runs(database, &["--number=1"])[0]["command"], "true");
         run(&[], &["true", &"x".repeat(300)]);
-        let long = runs(database, &["-n1"])[0]["command"].clone();
+        let long = runs(database, &["--number=1"])[0]["command"].clone();
         assert_eq!(long.as_str().map(str::len), Some(255), "{long}");
 
         // A run whose holder died also shows its command.
@@ -261,7 +264,7 @@ fn the_history_contains_the_command_without_secrets() {
         lost.signal("KILL");
         exec(database, &["-a", "init", "--ttl=2s", "-q"], "exit 0", 0);
         run(&["--history=0"], &words);
-        let lost = runs(database, &["-n2"])[1].clone();
+        let lost = runs(database, &["--number=2"])[1].clone();
         assert_eq!(lost["outcome"], "lost");
         let command = lost["command"].as_str().expect("a string");
         assert!(command.starts_with("sh -c 'echo up"), "{command}");

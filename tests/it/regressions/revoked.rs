@@ -174,7 +174,7 @@ fn revoked_lease_never_counts_as_released() {
         assert_eq!(outcome.status, Some(76), "{name}: {outcome:#?}");
         assert!(outcome.stderr.contains(message), "{name}: {outcome:#?}");
         assert!(is_free(database), "{name}");
-        let runs = runs(database, &["-n", "1"]);
+        let runs = runs(database, &["--number", "1"]);
         assert_eq!(endings(&runs), [("revoked", None)], "{name}");
         let status = Dlock::on(database, ["status", "--json", "init"]).run();
         let status: serde_json::Value =
