@@ -192,7 +192,7 @@ fn each_ssl_mode_accepts_exactly_what_it_documents() {
                 "verify_identity",
                 Some("ca"),
                 other_host,
-                Some((78, "not valid for")),
+                Some((78, "or set --ssl-mode verify_ca to accept any name")),
             ),
             (
                 "verify_identity",

@@ -237,12 +237,19 @@ fn tls_failed(why: &str, target: &Target) -> String {
         Some(path) => format!(" (now {})", path.display()),
         None => String::new(),
     };
-    format!(
-        "TLS with {address} failed: {why}; --ssl-mode {} is in force{default}; specify the server's \
-         certificate authority with --ssl-ca{ca}, or set --ssl-mode required to accept any \
-         certificate, or --ssl-mode disabled to use no TLS",
-        tls.mode,
-    )
+    let mode = tls.mode;
+    let failed =
+        format!("TLS with {address} failed: {why}; --ssl-mode {mode} is in force{default}");
+    // The text of rustls. The certificate authority is right.
+    match why.contains("not valid for name") {
+        true => format!(
+            "{failed}; use a name for which the certificate is valid, or set --ssl-mode verify_ca to accept any name"
+        ),
+        false => format!(
+            "{failed}; specify the server's certificate authority with --ssl-ca{ca}, or set --ssl-mode required to \
+             accept any certificate, or --ssl-mode disabled to use no TLS"
+        ),
+    }
 }
 
 /// Returns true if the connection must be encrypted.
