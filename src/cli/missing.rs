@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, CommandFactory};
 
 use super::Cli;
-use super::words::{Line, quoted};
+use super::words::{Line, hint, quoted};
 
 /// Returns the usage error `error`, or a shorter one if an argument or the value of an option is missing.
 pub(super) fn shorten(error: clap::Error, arguments: &[OsString]) -> clap::Error {
@@ -75,9 +75,9 @@ fn missing_arguments(line: &Line, missing: &[String]) -> Option<String> {
         }
     }
     Some(format!(
-        "{} {verb} missing\n\nwrite: {}",
+        "{} {verb} missing\n\n{}",
         names.join(" and "),
-        words.join(" ")
+        hint(&words.join(" "))
     ))
 }
 
@@ -86,9 +86,9 @@ fn missing_arguments(line: &Line, missing: &[String]) -> Option<String> {
 fn missing_value(line: &Line, option: &str) -> Option<String> {
     let option = line.option_displayed_as(option)?;
     Some(format!(
-        "{} needs a value\n\nwrite: {}",
+        "{} needs a value\n\n{}",
         long(option),
-        with_value(option)
+        hint(&with_value(option))
     ))
 }
 
@@ -147,7 +147,7 @@ mod tests {
     fn missing_values_of_options_are_named_with_an_example() {
         insta::assert_snapshot!(messages(&[
             "dlock history --since",
-            "dlock history -n",
+            "dlock history --number",
             "dlock exec init -t",
             "dlock exec init --wait",
             "dlock exec init --server-sessions",

@@ -43,7 +43,7 @@ const SIMILAR_OPTIONS: &[(&str, &str, &str)] = &[
     (
         "exec",
         "-c --command",
-        "write: dlock exec NAME -- sh -c 'COMMAND'",
+        "usage: dlock exec NAME -- sh -c 'COMMAND'",
     ),
     (
         "exec",
@@ -141,6 +141,20 @@ pub(super) fn check_separated_value(
     why.map_or(Ok(()), |why| Err(usage(why)))
 }
 
+/// Returns the line to write, or the usage if `line` contains a placeholder, which is a word in capitals.
+pub(super) fn hint(line: &str) -> String {
+    let is_placeholder = |word: &str| {
+        word.len() > 1
+            && word
+                .chars()
+                .all(|c| c.is_ascii_uppercase() || "[]".contains(c))
+    };
+    match line.split(' ').any(is_placeholder) {
+        true => format!("usage: {line}"),
+        false => format!("write: {line}"),
+    }
+}
+
 fn usage(why: String) -> clap::Error {
     clap::Error::raw(ErrorKind::UnknownArgument, why + "\n")
 }
@@ -233,8 +247,8 @@ impl<'a> Line<'a> {
             .chain(command)
             .collect();
         Some(format!(
-            "the command must come after --\n\nwrite: {}",
-            line.join(" ")
+            "the command must come after --\n\n{}",
+            hint(&line.join(" "))
         ))
     }
 
@@ -375,7 +389,7 @@ mod tests {
     use clap::CommandFactory;
 
     use super::super::parse::parse;
-    use super::{Cli, SIMILAR_OPTIONS, option};
+    use super::{Cli, SIMILAR_OPTIONS, hint, option};
 
     /// Returns the message for the command line `line`, whose words are separated by single blanks.
     fn message(line: &str) -> String {
@@ -403,7 +417,7 @@ mod tests {
         ] {
             assert_eq!(
                 message(line),
-                format!("error: the command must come after --\n\nwrite: {valid}\n"),
+                format!("error: the command must come after --\n\n{}\n", hint(valid)),
                 "{line}"
             );
         }
@@ -455,7 +469,7 @@ mod tests {
             ),
             (
                 "dlock exec init -c ls",
-                "-c; write: dlock exec NAME -- sh -c 'COMMAND'",
+                "-c; usage: dlock exec NAME -- sh -c 'COMMAND'",
             ),
             (
                 "dlock forget init --once --note x",

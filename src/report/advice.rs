@@ -44,16 +44,22 @@ impl Advice {
 pub fn advice(record: &LockRecord, waiting: usize, waits: Duration) -> Advice {
     Advice {
         advice: sentences(record, waiting, waits),
-        needs_no_command: matches!(
-            Diagnosis::of(record),
-            Diagnosis::NotRenewing
-                | Diagnosis::Gone
-                | Diagnosis::Expired
-                | Diagnosis::MinHold
-                | Diagnosis::ClockSetBack
-        ),
+        needs_no_command: needs_no_command(record),
         commands: commands(record),
     }
+}
+
+/// Returns true if none of the commands of [`advice`] improves the state of `record`, because it ends without them.
+#[must_use]
+pub fn needs_no_command(record: &LockRecord) -> bool {
+    matches!(
+        Diagnosis::of(record),
+        Diagnosis::NotRenewing
+            | Diagnosis::Gone
+            | Diagnosis::Expired
+            | Diagnosis::MinHold
+            | Diagnosis::ClockSetBack
+    )
 }
 
 fn sentences(record: &LockRecord, waiting: usize, waits: Duration) -> String {

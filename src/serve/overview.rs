@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::lease::action::Action;
-use crate::report::advice::{Advice, advice};
+use crate::report::advice::{Advice, advice, needs_no_command};
 use crate::report::format::{json_line, millis};
 use crate::report::history::outcome_text;
 use crate::report::messages;
@@ -62,6 +62,9 @@ struct Line<'a> {
     /// True if the action needs attention.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     attention: bool,
+    /// True if no command of an operator improves the state.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    needs_no_command: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     holder: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -218,6 +221,7 @@ fn line<'a>(record: &'a LockRecord, latest: &TimedSnapshot) -> Line<'a> {
         diagnosis: Diagnosis::of(record).as_str(),
         severity: severity(record),
         attention: latest.needs_attention(record),
+        needs_no_command: needs_no_command(record),
         holder: text(&record.holder.label),
         host: text(&record.holder.host),
         since: is_held.then(|| before(record.held_for)),
@@ -237,7 +241,8 @@ fn line<'a>(record: &'a LockRecord, latest: &TimedSnapshot) -> Line<'a> {
     }
 }
 
-/// Returns the most urgent actions that need attention: those with a problem, and then those with the longest waits.
+/// Returns the most urgent actions that need attention: those with a problem that an operator can end, then those whose
+/// problem ends without an operator, and then those with the longest waits.
 fn problems(latest: &TimedSnapshot) -> Vec<Problem<'_>> {
     let locks = latest.snapshot.locks.iter();
     let mut found: Vec<(u8, Duration, &LockRecord)> = locks
@@ -248,7 +253,8 @@ fn problems(latest: &TimedSnapshot) -> Vec<Problem<'_>> {
         })
         .collect();
     found.sort_by_key(|(severity, waits, record)| {
-        (*severity, std::cmp::Reverse(*waits), &record.action)
+        let (ends_alone, waits) = (needs_no_command(record), std::cmp::Reverse(*waits));
+        (*severity, ends_alone, waits, &record.action)
     });
     found.truncate(MAX_PROBLEMS);
     let found = found.into_iter();

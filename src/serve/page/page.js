@@ -185,7 +185,7 @@ function measure(name, start) {
 
 const STATES = [
   ["all", "all", () => true],
-  ["attention", "needs attention", (line) => Boolean(line.attention)],
+  ["attention", "problems and long waits", (line) => Boolean(line.attention)],
   ["held", "held", (line) => line.since !== undefined],
   ["waiters", "with waiters", (line) => line.waiters > 0],
   ["paused", "paused", (line) => line.state === "paused"],
@@ -194,7 +194,9 @@ const STATES = [
 
 const ORDERS = {
   name: null,
-  urgent: (line) => line.severity === 0 ? 0 : line.waiters ? line.waits_since : 1e15 + line.severity,
+  // Problems that an operator can end, problems that end alone, locks with waiters, others.
+  urgent: (line) => line.severity === 0 ? (line.needs_no_command ? -1e15 : -2e15) + (line.waits_since ?? 1e14)
+    : line.waiters ? line.waits_since : 1e15 + line.severity,
   held: (line) => line.since ?? 1e15,
   waiters: (line) => -(line.waiters || 0),
   ended: (line) => -(line.last ? line.last.ended : 0),
@@ -358,7 +360,7 @@ function renderProblems() {
     const hadFocus = list.contains(document.activeElement);
     arrange(list, Array.from(articles.values(), ({ node }) => node));
     if (hadFocus && !list.contains(document.activeElement)) focusList();
-    setText(element("announcement"), names ? `Needs attention: ${names.replaceAll("\n", ", ")}` : "No lock needs attention.");
+    setText(element("announcement"), names ? `Problems and long waits: ${names.replaceAll("\n", ", ")}` : "No problems and no long waits.");
   }
   element("problems").hidden = problems.length === 0;
   // The server describes only the most urgent ones.
@@ -367,7 +369,7 @@ function renderProblems() {
   setText(element("more-problems"), others > 0 ? `and ${others} more` : "");
 }
 
-// Shows only the locks that need attention in the list.
+// Shows only the locks with a problem or a long wait in the list.
 function showProblems() {
   element("state").value = "attention";
   filterChanged();

@@ -100,10 +100,10 @@ fn an_incomplete_command_line_is_rejected_and_corrected() {
     for (line, why) in [
         (
             &["exec", "-a", "init"][..],
-            "error: the command is missing\n\nwrite: dlock exec -a init -- COMMAND\n",
+            "error: the command is missing\n\nusage: dlock exec -a init -- COMMAND\n",
         ),
-        (&["exec", "init", "--"], "write: dlock exec init -- COMMAND"),
-        (&["exec", "--", "true"], "write: dlock exec NAME -- true"),
+        (&["exec", "init", "--"], "usage: dlock exec init -- COMMAND"),
+        (&["exec", "--", "true"], "usage: dlock exec NAME -- true"),
         (&["history", "--since"], "error: --since needs a value"),
         (
             &["exec", "init", "true", "-x"],
@@ -111,7 +111,7 @@ fn an_incomplete_command_line_is_rejected_and_corrected() {
         ),
         (
             &["exec", "-a", "init", "-a", "other", "true"],
-            "write: dlock exec [OPTIONS] -- true",
+            "usage: dlock exec [OPTIONS] -- true",
         ),
         (
             &["run"],
