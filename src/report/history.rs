@@ -22,7 +22,7 @@ const COLUMNS: [TableColumn; 10] = [
     TableColumn::cut("ACTION", 0, 12),
     TableColumn::cut("RESULT", 1, 16),
     TableColumn::whole("ENDED", 2),
-    TableColumn::whole("DURATION", 3),
+    TableColumn::whole("HELD", 3),
     TableColumn::cut("HOLDER", 4, 12),
     TableColumn::cut("COMMAND", 5, 12),
     TableColumn::cut("KEY", 6, 6),
@@ -234,7 +234,7 @@ pub struct RunJson<'a> {
     started_at: &'a str,
     ended_at: &'a str,
     waited_ms: Option<u64>,
-    took_ms: u64,
+    held_ms: u64,
     /// Time since the end of the run.
     pub ended_ago_ms: u64,
     outcome: &'static str,
@@ -277,7 +277,7 @@ pub fn runs(entries: &[HistoryEntry]) -> impl Iterator<Item = RunJson<'_>> {
         started_at: &entry.started_at,
         ended_at: &entry.ended_at,
         waited_ms: entry.waited.map(millis),
-        took_ms: millis(entry.duration),
+        held_ms: millis(entry.duration),
         ended_ago_ms: millis(entry.ago),
         outcome: match (entry.outcome, entry.dlock_status.map(Status::from_code)) {
             (HistoryOutcome::Exited(_), Some(status)) if status.is_time_out() => "timed-out",

@@ -37,7 +37,7 @@ const QUEUE: [TableColumn; 7] = [
 const RUNS: [TableColumn; 7] = [
     TableColumn::whole("RESULT", 0),
     TableColumn::cut("HOLDER", 1, 12),
-    TableColumn::whole("DURATION", 2),
+    TableColumn::whole("HELD", 2),
     TableColumn::cut("NOTE", 3, 8),
     TableColumn::cut("KEY", 4, 6),
     TableColumn::whole("TOKEN", 5),

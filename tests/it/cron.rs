@@ -200,7 +200,7 @@ fn a_command_longer_than_min_hold_releases_the_lock_at_its_end() {
             let status = Dlock::on(database, ["status", "--json", "job"]).run();
             let document: serde_json::Value =
                 serde_json::from_str(&status.stdout).expect("the output is JSON");
-            document["locks"][0]["held_for_ms"].as_u64() > Some(400)
+            document["locks"][0]["held_ms"].as_u64() > Some(400)
         });
         write_message(&go, "on");
         long.wait().expect(0, "", "");

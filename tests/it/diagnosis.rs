@@ -167,7 +167,7 @@ fn a_dead_waiter_is_ahead_of_nobody_and_leaves_with_the_last_grant() {
         });
         // An entry that is older than a second is compared with the sessions.
         eventually("the entry is old enough", || {
-            status(database)["waiters"][0]["waiting_for_ms"].as_u64() > Some(1100)
+            status(database)["waiters"][0]["waited_ms"].as_u64() > Some(1100)
         });
         let third = waiter();
         third.wait_for_output("; 1 ahead of you");

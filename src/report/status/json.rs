@@ -44,7 +44,7 @@ pub struct LockJson<'a> {
     diagnosis_text: String,
     session_alive: Option<bool>,
     acquired_at: Option<&'a str>,
-    held_for_ms: Option<u64>,
+    held_ms: Option<u64>,
     renewed_ago_ms: Option<u64>,
     renewals: Option<u64>,
     ttl_ms: Option<u64>,
@@ -74,7 +74,7 @@ struct WaiterJson<'a> {
     pid: u32,
     user: &'a str,
     note: &'a str,
-    waiting_for_ms: u64,
+    waited_ms: u64,
     alive: Option<bool>,
 }
 
@@ -214,7 +214,7 @@ fn lock<'a>(
         diagnosis_text: messages::diagnosis(record),
         session_alive: record.session_alive.filter(|_| is_held),
         acquired_at: record.acquired_at.as_deref().filter(|_| is_held),
-        held_for_ms: is_held.then(|| millis(record.held_for)),
+        held_ms: is_held.then(|| millis(record.held_for)),
         renewed_ago_ms: is_held.then(|| millis(record.renewed_ago)),
         renewals: is_held.then_some(record.version.renewals),
         ttl_ms: is_held.then(|| millis(record.ttl)),
@@ -243,7 +243,7 @@ fn lock<'a>(
                 pid: waiter.holder.pid,
                 user: &waiter.holder.user,
                 note: &waiter.holder.note,
-                waiting_for_ms: millis(waiter.waiting_for),
+                waited_ms: millis(waiter.waiting_for),
                 alive: waiter.alive,
             })
             .collect(),

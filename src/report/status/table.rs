@@ -15,7 +15,7 @@ pub const COLUMNS: [TableColumn; 13] = [
     TableColumn::cut("ACTION", 0, 12),
     TableColumn::whole("STATE", 1),
     TableColumn::cut("HOLDER", 2, 12),
-    TableColumn::whole("HELD FOR", 3),
+    TableColumn::whole("HELD", 3),
     TableColumn::whole("EXPIRES IN", 4),
     TableColumn::whole("WAITERS", 5),
     TableColumn::whole("TOKEN", 7),

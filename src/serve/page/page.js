@@ -277,7 +277,7 @@ function createPart(tag, role) {
 
 function createRow(name) {
   const node = createPart("tr", "row");
-  const cells = ["", "", "holder", "held for", "expires in", "waiters", "last run"].map((label, column) => {
+  const cells = ["", "", "holder", "held", "expires in", "waiters", "last run"].map((label, column) => {
     const cell = node.appendChild(column === 0 ? createPart("th", "rowheader") : createPart("td", "cell"));
     if (label) cell.dataset.label = label;
     return cell;
@@ -512,13 +512,13 @@ function renderDetail(document) {
 function fillTimes({ lock, runs }, passed) {
   fillFacts(lock, passed);
   fillTable("queue", lock.waiters.map((waiter) => [
-    String(waiter.position), waiter.holder, age(waiter.waiting_for_ms + passed),
+    String(waiter.position), waiter.holder, age(waiter.waited_ms + passed),
     waiter.alive === null ? "unknown" : waiter.alive ? "alive" : "gone", waiter.host, waiter.user, waiter.note,
   ]), "No contender waits.");
-  const longest = Math.max(1, ...runs.map((run) => (run.waited_ms || 0) + (run.is_run ? run.took_ms : 0)));
+  const longest = Math.max(1, ...runs.map((run) => (run.waited_ms || 0) + (run.is_run ? run.held_ms : 0)));
   fillTable("runs", runs.map((run) => [
     `${age(run.ended_ago_ms + passed)} ago`, run.result, run.holder, run.waited_ms === null ? "" : short(run.waited_ms),
-    run.is_run ? short(run.took_ms) : "", run.is_run ? track(run, longest) : "",
+    run.is_run ? short(run.held_ms) : "", run.is_run ? track(run, longest) : "",
   ]), "No runs are recorded.");
 }
 
@@ -528,7 +528,7 @@ function fillFacts(lock, passed) {
     facts.push(
       ["holder", lock.holder], ["process", `${lock.pid} on ${lock.host}`], ["user", lock.user], ["pod", lock.pod],
       ["namespace", lock.namespace], ["command", lock.command], ["note", lock.note],
-      ["since", `${lock.acquired_at}, ${age(lock.held_for_ms + passed)} ago`],
+      ["since", `${lock.acquired_at}, ${age(lock.held_ms + passed)} ago`],
       ["renewed", lock.renewals ? `${lock.renewals} times, ${age(lock.renewed_ago_ms + passed)} ago` : "not yet"],
       ["lease", `${short(lock.ttl_ms)}, ${expiry(lock.expires_in_ms, passed)}`],
     );
@@ -559,8 +559,8 @@ function track(run, longest) {
     node.style.width = `${100 * ms / longest}%`;
   };
   if (run.waited_ms) bar(run.waited_ms, "wait");
-  bar(run.took_ms, run.is_good ? "good" : "bad");
-  track.title = `waited ${run.waited_ms === null ? "an unknown time" : short(run.waited_ms)}, ran ${short(run.took_ms)}`;
+  bar(run.held_ms, run.is_good ? "good" : "bad");
+  track.title = `waited ${run.waited_ms === null ? "an unknown time" : short(run.waited_ms)}, ran ${short(run.held_ms)}`;
   return track;
 }
 

@@ -8,25 +8,25 @@ use crate::servers::{Database, Flavour, shared};
 
 /// The expected page with the list, without its first line, which contains the server's port and the time.
 const LIST: &str = r"30 actions, 29 held, 1 expired, 3 waiting
-  ACTION        STATE    HOLDER                    HELD FOR  EXPIRES IN  WAITERS
-> größe-日本語  held     evil\u{1b}[2J\u{1b}[31m…  10d 3h    5d 1h
- !init          held     web-1.eu-central.exampl…  10d 3h    5d 1h       3
- !migrate       expired  web-2.eu-central.exampl…  10d 3h    5d 1h ago
-  tenant-01     held     web-1/4711                10d 3h    5d 1h
-  tenant-02     held     web-2/4711                10d 3h    5d 1h
-  tenant-03     held     web-3/4711                10d 3h    5d 1h
-  tenant-04     held     web-4/4711                10d 3h    5d 1h
-  tenant-05     held     web-5/4711                10d 3h    5d 1h
-  tenant-06     held     web-6/4711                10d 3h    5d 1h
-  tenant-07     held     web-7/4711                10d 3h    5d 1h
-  tenant-08     held     web-8/4711                10d 3h    5d 1h
-  tenant-09     held     web-9/4711                10d 3h    5d 1h
-  tenant-10     held     web-10/4711               10d 3h    5d 1h
-  tenant-11     held     web-11/4711               10d 3h    5d 1h
-  tenant-12     held     web-12/4711               10d 3h    5d 1h
-  tenant-13     held     web-13/4711               10d 3h    5d 1h
-  tenant-14     held     web-14/4711               10d 3h    5d 1h
-  tenant-15     held     web-15/4711               10d 3h    5d 1h
+  ACTION        STATE    HOLDER                      HELD    EXPIRES IN  WAITERS
+> größe-日本語  held     evil\u{1b}[2J\u{1b}[31m\u…  10d 3h  5d 1h
+ !init          held     web-1.eu-central.example.…  10d 3h  5d 1h       3
+ !migrate       expired  web-2.eu-central.example.…  10d 3h  5d 1h ago
+  tenant-01     held     web-1/4711                  10d 3h  5d 1h
+  tenant-02     held     web-2/4711                  10d 3h  5d 1h
+  tenant-03     held     web-3/4711                  10d 3h  5d 1h
+  tenant-04     held     web-4/4711                  10d 3h  5d 1h
+  tenant-05     held     web-5/4711                  10d 3h  5d 1h
+  tenant-06     held     web-6/4711                  10d 3h  5d 1h
+  tenant-07     held     web-7/4711                  10d 3h  5d 1h
+  tenant-08     held     web-8/4711                  10d 3h  5d 1h
+  tenant-09     held     web-9/4711                  10d 3h  5d 1h
+  tenant-10     held     web-10/4711                 10d 3h  5d 1h
+  tenant-11     held     web-11/4711                 10d 3h  5d 1h
+  tenant-12     held     web-12/4711                 10d 3h  5d 1h
+  tenant-13     held     web-13/4711                 10d 3h  5d 1h
+  tenant-14     held     web-14/4711                 10d 3h  5d 1h
+  tenant-15     held     web-15/4711                 10d 3h  5d 1h
 größe-日本語: held and renewing
 
 Enter: open  /: filter  s: sort  r: release  ?: keys  q: quit               1/30
