@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::messages::{age, count, duration};
 use crate::cli::words;
+use crate::lease::action::Action;
 use crate::store::LockRecord;
 use crate::store::diagnosis::{Diagnosis, is_revoked_late, takeover_in};
 
@@ -132,14 +133,19 @@ fn sentences(record: &LockRecord, waiting: usize, waits: Duration) -> String {
     }
 }
 
-fn commands(record: &LockRecord) -> Vec<Command> {
-    let name = record.action.as_str();
-    let quoted = words::quoted(name.as_ref());
+/// Returns the words with which a shell passes the name of `action` to a subcommand.
+#[must_use]
+pub fn argument(action: &Action) -> String {
+    let quoted = words::quoted(action.as_str().as_ref());
     // A name that begins with a dash would be an option.
-    let name = match name.starts_with('-') {
+    match action.as_str().starts_with('-') {
         true => format!("--action={quoted}"),
         false => quoted,
-    };
+    }
+}
+
+fn commands(record: &LockRecord) -> Vec<Command> {
+    let name = argument(&record.action);
     let token = record.version.token;
     let mut commands = Vec::new();
     let mut add = |purpose, line| commands.push(Command { purpose, line });

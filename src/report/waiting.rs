@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::advice::argument;
 use super::messages::{age, duration, holding, operator, was_held, whose};
 use crate::lease::action::Action;
 use crate::store::{LockRecord, LockState};
@@ -44,8 +45,8 @@ pub fn still_waiting(
             format!("still waiting after {waited}: {action} is being handed over{queue}")
         }
         (None, _) => {
-            let waiting = waiting(action, seen, ahead);
-            format!("still waiting after {waited}: {waiting}")
+            let (waiting, name) = (waiting(action, seen, ahead), argument(action));
+            format!("still waiting after {waited}: {waiting}; details: dlock status {name}")
         }
     }
 }

@@ -54,7 +54,7 @@ fn reminder_contains_the_present_holder_and_position() {
         let reminder = reminder.expect("the reminder is a line");
         assert!(
             reminder.starts_with("dlock: still waiting after ")
-                && reminder.ends_with("; you are next"),
+                && reminder.ends_with("; you are next; details: dlock status init"),
             "{reminder}"
         );
         json.wait_for_output(r#""holder":"second""#);
