@@ -9,6 +9,10 @@ use super::record::{LockRecord, LockState};
 use super::takeover::{HolderSession, allowed_in};
 use crate::lease::timing;
 
+/// Time by which a renewal may be ahead of the server's clock although the clock was not set back: a statement reads the
+/// clock before it reads the row, and the clocks of the nodes of a cluster differ.
+const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
+
 /// Diagnosis of one action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Diagnosis {
@@ -51,7 +55,7 @@ impl Diagnosis {
             LockState::Odd => Self::Odd,
             LockState::Held if record.min_hold_until.is_some() => Self::MinHold,
             LockState::Held if record.session_alive == Some(false) => Self::Gone,
-            LockState::Held if !record.renewed_ahead.is_zero() => Self::ClockSetBack,
+            LockState::Held if record.renewed_ahead > CLOCK_TOLERANCE => Self::ClockSetBack,
             LockState::Held if record.renewed_ago > timing::renewal_overdue_after(record.ttl) => {
                 Self::NotRenewing
             }
@@ -123,6 +127,21 @@ mod tests {
         assert_eq!(Diagnosis::of(&renewed(7)), Diagnosis::Renewing);
         assert_eq!(Diagnosis::of(&renewed(8)), Diagnosis::NotRenewing);
         assert_eq!(Diagnosis::of(&renewed(31)), Diagnosis::Expired);
+    }
+
+    #[test]
+    fn renewal_during_the_read_is_no_sign_of_a_clock_that_was_set_back() {
+        for (ahead, wanted) in [
+            (1, Diagnosis::Renewing),
+            (1_000, Diagnosis::Renewing),
+            (1_001, Diagnosis::ClockSetBack),
+        ] {
+            let record = LockRecord {
+                renewed_ahead: Duration::from_millis(ahead),
+                ..renewed(0)
+            };
+            assert_eq!(Diagnosis::of(&record), wanted, "{ahead}");
+        }
     }
 
     #[test]

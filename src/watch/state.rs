@@ -67,7 +67,7 @@ pub struct Header {
 /// Sort order of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SortOrder {
-    /// By the natural order of the names of the actions.
+    /// Actions that need attention first, otherwise by the natural order of their names.
     Action,
     /// By severity: problems first, then states that deserve attention, then healthy leases, then free actions.
     Severity,
@@ -156,7 +156,9 @@ impl ScreenState {
             .collect();
         // All sorts are stable, so rows of equal rank stay in the natural order of their actions.
         match self.order {
-            SortOrder::Action => {}
+            SortOrder::Action => {
+                rows.sort_by_key(|record| !self.latest.needs_attention(record));
+            }
             SortOrder::Severity => rows.sort_by_key(|record| severity(record)),
             SortOrder::HeldFor => rows.sort_by_key(|record| {
                 let held_for = record.is_leased().then_some(record.held_for);

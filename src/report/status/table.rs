@@ -33,9 +33,9 @@ pub(super) const NEVER_USED: &str = "never used";
 /// Index of the column DIAGNOSIS.
 const DIAGNOSIS: usize = COLUMNS.len() - 1;
 
-/// Formats a table with one line per action, or one sentence if there is no action. If there are waiters, a table of the waiters follows, in the
-/// order of their positions. If the width has no room for the diagnoses, the diagnoses of all actions with a problem
-/// follow too.
+/// Formats a table with one line per action, those with a problem first, or one sentence if there is no action. If there
+/// are waiters, a table of the waiters follows, in the order of their positions. If the width has no room for the
+/// diagnoses, the diagnoses of all actions that are not simply held or free follow too.
 #[must_use]
 pub fn table(snapshot: &Snapshot, layout: Layout) -> String {
     let Snapshot { locks, waiters, .. } = snapshot;
@@ -45,19 +45,26 @@ pub fn table(snapshot: &Snapshot, layout: Layout) -> String {
     let queues = Queues::new(waiters);
     let waiting = |record: &LockRecord| queues.waiting(&record.action);
     let cells = |record| cells(record, waiting(record), layout.is_full());
-    let rows: Vec<_> = locks.iter().map(cells).collect();
+    let mut locks: Vec<&LockRecord> = locks.iter().collect();
+    locks.sort_by_key(|record| !has_problem(record));
+    let rows: Vec<_> = locks.iter().copied().map(cells).collect();
     let widths = layout.widths(&COLUMNS, &rows);
     let mut sections = vec![layout.table(&COLUMNS, &widths, &rows)];
     if !widths.shows(DIAGNOSIS) {
-        sections.push(problems(locks, layout));
+        sections.push(problems(&locks, layout));
     }
-    sections.push(waiter_table(locks, &queues, layout));
+    sections.push(waiter_table(&snapshot.locks, &queues, layout));
     sections.retain(|section| !section.is_empty());
     sections.join("\n")
 }
 
-/// Formats the diagnoses of all actions with a problem, one paragraph per action.
-fn problems(records: &[LockRecord], layout: Layout) -> String {
+/// Returns true if the action has a problem.
+fn has_problem(record: &LockRecord) -> bool {
+    paint(record) == Style::Bad
+}
+
+/// Formats the diagnoses of all actions that are not simply held or free, one paragraph per action.
+fn problems(records: &[&LockRecord], layout: Layout) -> String {
     let problem = |record: &LockRecord| match paint(record) {
         Style::Good | Style::Faint => None,
         paint => {
@@ -65,7 +72,7 @@ fn problems(records: &[LockRecord], layout: Layout) -> String {
             Some(layout.paragraph(&StyledLine::default(), 0, &text, paint))
         }
     };
-    records.iter().filter_map(problem).collect()
+    records.iter().copied().filter_map(problem).collect()
 }
 
 /// Returns the cells of the line of `record`. Cells that do not apply are empty. If `exact` is true, durations are
@@ -110,13 +117,14 @@ pub fn cells(record: &LockRecord, waiting: usize, exact: bool) -> [Painted; 13] 
     ]
 }
 
-/// Returns the state of the action for users. It differs for a healthy, a silent and a dead holder.
+/// Returns the state of the action for users. A held action with a problem has another state than one without.
 pub(super) fn state(record: &LockRecord) -> String {
     match Diagnosis::of(record) {
         _ if !record.is_known => "unknown".to_owned(),
         Diagnosis::NotRenewing => "overdue".to_owned(),
         Diagnosis::Gone => "gone".to_owned(),
         Diagnosis::Deadlocked => "deadlock".to_owned(),
+        Diagnosis::ClockSetBack => "clock".to_owned(),
         _ => record.state().to_string(),
     }
 }

@@ -164,7 +164,7 @@ fn texts(name: &str, text: &str) -> ScreenState {
         vec![held("Init", "web-1/1", 5), record],
         vec![waiter],
     ));
-    press(&mut state, &[Key::End]);
+    press(&mut state, &[Key::Home]);
     state
 }
 

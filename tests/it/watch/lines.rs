@@ -44,8 +44,8 @@ fn pipe_gets_one_block_per_interval_until_it_closes() {
                 lines,
                 [
                     "ACTION STATE HOLDER",
-                    "never unknown -",
                     "tenant-01 overdue web-1/4711",
+                    "never unknown -",
                 ]
             );
             assert!(table.contains("DIAGNOSIS"), "{table}");
