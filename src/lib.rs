@@ -114,7 +114,7 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
         Command::History(args) => commands::history::run(args, targets()?, report),
         Command::Release(args) => commands::release::run(args, targets()?, report),
         Command::Forget(args) => commands::forget::run(args, targets()?, report),
-        Command::Prune(args) => commands::prune::run(args, targets()?, report),
+        Command::Prune(args) => commands::prune::run(args, &targets()?, report),
         Command::Setup(args) if args.print => {
             let settings = settings()?;
             match settings.targets() {

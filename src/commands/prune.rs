@@ -17,7 +17,7 @@ const BATCH: usize = 50;
 /// # Errors
 /// Fails if the server cannot be reached or refuses a request, if the user does not confirm, or if stdin is not a terminal
 /// and `--yes` is missing. Locks that were removed before an error remain removed.
-pub fn run(args: PruneArgs, targets: Targets, report: &Report) -> anyhow::Result<Status> {
+pub fn run(args: PruneArgs, targets: &Targets, report: &Report) -> anyhow::Result<Status> {
     let filter = PruneFilter {
         pattern: args.pattern,
         unused_for: args.older_than,

@@ -76,7 +76,7 @@ fn table_lists_held_and_expired_actions_and_other_actions_on_request() {
         let outcome = scene.status(&[]).run();
         assert_eq!(
             states(&outcome.stdout),
-            [("busy", "held"), ("dead", "expired")]
+            [("dead", "expired"), ("busy", "held")]
         );
         for fact in [
             "web-1/4711",
@@ -88,7 +88,7 @@ fn table_lists_held_and_expired_actions_and_other_actions_on_request() {
             assert!(outcome.stdout.contains(fact), "{fact}: {}", outcome.stdout);
         }
         let all = scene.status(&["--all"]).run().stdout;
-        let every = [("busy", "held"), ("dead", "expired"), ("done", "free")];
+        let every = [("dead", "expired"), ("busy", "held"), ("done", "free")];
         assert_eq!(states(&all), every);
         let some = scene.status(&["never", "-a", "done"]).run().stdout;
         assert_eq!(states(&some), [("done", "free"), ("never", "unknown")]);
