@@ -271,6 +271,7 @@ impl Acquire {
                 in_order: self.queue_lock.is_available()
                     && matches!(mode, AcquireMode::First | AcquireMode::IfFree)
                     && !self.is_left_free(now),
+                prune_dead: mode != AcquireMode::IfFree,
             }),
             AcquirePhase::Enqueue => Request::Enqueue(entry),
             AcquirePhase::WaitTurn { lets_pass } => Request::WaitTurn(WaitRequest {

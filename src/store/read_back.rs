@@ -19,6 +19,8 @@ pub struct AttemptReadBack {
     pub owner: Owner,
     /// Sessions of an earlier holder in the record.
     pub sessions: EarlierSessions,
+    /// True if the action has a queue entry that may belong to a dead waiter.
+    pub has_old_entry: bool,
 }
 
 impl AttemptReadBack {

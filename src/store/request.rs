@@ -161,6 +161,9 @@ pub struct AcquireRequest {
     /// True if the attempt is not granted the lease while a live waiter came first that the queue lock does not order
     /// (`QueueState::is_behind_other`). False for a take-over and for an attempt without the queue lock.
     pub in_order: bool,
+    /// True to remove the queue entries of dead waiters after the grant. Other contenders may wait for an attempt that
+    /// follows a wait, so such an attempt does not do this.
+    pub prune_dead: bool,
 }
 
 /// What a contender has read most recently.

@@ -10,6 +10,7 @@
 //! - Columns that dlock only prints.
 //! - `--once`, fences and `--min-hold`, which the model does not contain.
 //! - Servers without named locks.
+//! - The removal of the queue entries of dead waiters.
 //! - Kills of sessions, and renewals whose look for sessions fails.
 //! - Requests that are executed concurrently, except a wait for the queue lock.
 

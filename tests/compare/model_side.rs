@@ -446,6 +446,7 @@ impl ModelSide {
                 last_read: last_read(choice),
                 in_order: queue_lock == QueueLock::Available
                     && !matches!(mode, AcquireMode::TakeOver { .. }),
+                prune_dead: false,
             })
         };
         let nothing = LastReadChoice::Nothing;

@@ -56,6 +56,7 @@ pub(crate) fn translated(
             queue_lock: request.queue_lock,
             last_read: last_read(request.last_read),
             in_order: request.in_order,
+            prune_dead: request.prune_dead,
         }),
         Request::GetWithQueue(queued) => Request::GetWithQueue(entry(queued)),
         Request::Enqueue(queued) => Request::Enqueue(entry(queued)),

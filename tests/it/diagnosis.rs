@@ -2,6 +2,7 @@
 //! cause: a holder that is frozen, killed or cut off from the server, or a lease that has expired or is held for
 //! `--min-hold`. The module `release` tests revoked leases, and the module `clocks` tests incorrect clocks.
 
+use mysql::prelude::Queryable;
 use serde_json::Value;
 
 use crate::cli_runner::{Dlock, eventually};
@@ -179,6 +180,16 @@ fn a_dead_waiter_is_ahead_of_nobody_and_leaves_with_the_last_grant() {
         assert_eq!(sessions(), [Value::Null; 0]);
         let active = Dlock::on(database, ["status"]).run();
         active.expect(0, "nothing is held, and there are no waiters\n", "");
+        // The next grant without a wait removes the entry, which is only hidden until then.
+        let entries = || -> Option<u64> {
+            let count = "SELECT COUNT(*) FROM dlock_waiter";
+            database
+                .admin_conn()
+                .query_first(count)
+                .expect("root may read")
+        };
+        waiter().wait().expect(0, "ran\n", "");
+        assert_eq!(entries(), Some(0));
     });
 }
 

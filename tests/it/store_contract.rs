@@ -86,6 +86,7 @@ impl Peer {
             last_read: None,
             in_order: queue_lock == QueueLock::Available
                 && !matches!(mode, AcquireMode::TakeOver { .. }),
+            prune_dead: mode != AcquireMode::IfFree,
         }))
     }
 

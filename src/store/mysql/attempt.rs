@@ -17,6 +17,9 @@ use crate::store::{
 /// has no row in `dlock_lock`.
 type AttemptOutcome = Option<(AttemptReadBack, Option<Success>)>;
 
+/// The position in the queue and the session of an entry.
+type DeadEntry = (u64, u64);
+
 impl Database {
     /// Makes one attempt. Creates the tables if they do not exist.
     pub(super) fn attempt_unless_done(
@@ -57,7 +60,27 @@ impl Database {
             outcome = self.exchange(RequestKind::Grant, &packet, rows::proof)?;
         }
         self.check_queue_lock(request)?;
-        self.outcome(contender, request, outcome)
+        let has_old_entry = outcome.as_ref().is_some_and(|(row, _)| row.has_old_entry);
+        let response = self.outcome(contender, request, outcome)?;
+        if matches!(response, Response::Granted(..)) && has_old_entry {
+            self.remove_dead_entries(contender)?;
+        }
+        Ok(response)
+    }
+
+    /// Removes the queue entries of dead waiters of the contender's action.
+    fn remove_dead_entries(&mut self, contender: &Contender) -> Result<(), Failure> {
+        let dead = self.dead_entries(contender)?;
+        if !dead.is_empty() {
+            let remove = statements::remove_entries(&dead);
+            self.exchange(RequestKind::Plain, &remove, rows::is_confirmed)?;
+        }
+        Ok(())
+    }
+
+    fn dead_entries(&mut self, contender: &Contender) -> Result<Vec<DeadEntry>, Failure> {
+        let dead = statements::dead_entries(&contender.action);
+        self.exchange(RequestKind::Plain, &dead, rows::dead_entries)
     }
 
     /// Waits for the queue lock, then attempts to acquire the lease or, if the request says so, only reads the record.
@@ -67,10 +90,7 @@ impl Database {
         turn: &WaitRequest,
     ) -> Result<Response, Failure> {
         let dead = match turn.prune_dead {
-            true => {
-                let dead = statements::dead_entries(&contender.action);
-                self.exchange(RequestKind::Plain, &dead, rows::dead_entries)?
-            }
+            true => self.dead_entries(contender)?,
             false => Vec::new(),
         };
         let request = AcquireRequest {
@@ -79,6 +99,7 @@ impl Database {
             queue_lock: QueueLock::Available,
             last_read: turn.last_read,
             in_order: true,
+            prune_dead: false,
         };
         // The packet is built before the wait, because all waiters behind this session wait for the attempt as soon as
         // this session owns the queue lock.

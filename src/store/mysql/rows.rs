@@ -155,6 +155,7 @@ pub(super) fn proof(
             true => EarlierSessions::Noted,
             false => EarlierSessions::None,
         },
+        has_old_entry: flag(row, "has_old_entry")?,
     };
     Ok(Some((read_back, success(row)?)))
 }

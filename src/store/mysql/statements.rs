@@ -33,7 +33,7 @@ pub(super) use self::handoff::hand_off;
 pub(super) use self::history::{entries, forget, may_record};
 pub(super) use self::operator::apply_operator_request;
 pub(super) use self::prune::{prunable, prune};
-pub(super) use self::queue::{dead_entries, enqueue, wait_turn};
+pub(super) use self::queue::{dead_entries, enqueue, remove_entries, wait_turn};
 pub(super) use self::renew_release::{reconcile, release, renew};
 pub(super) use self::select::{
     glance, has_session_without_queue_lock, select_names, select_record, select_snapshot,

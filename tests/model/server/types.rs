@@ -254,6 +254,7 @@ impl RowView {
                 is_revoked: self.revoked,
             },
             sessions: self.sessions(),
+            has_old_entry: false,
         }
     }
 }

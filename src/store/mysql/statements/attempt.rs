@@ -149,7 +149,7 @@ pub(in crate::store::mysql) fn attempt(
         true => (commit, "ROW_COUNT()"),
         false => (format!("SET {CHANGED}=ROW_COUNT();{commit}"), CHANGED),
     };
-    let proof = proof(contender, changed);
+    let proof = proof(contender, changed, request.prune_dead);
     format!(
         "{read_database}{take}{begin}{record}UPDATE dlock_lock SET {fenced}\
          token=GREATEST(token+1,{SERVER_TIME}{highest}),\

@@ -68,12 +68,6 @@ pub(in crate::store::mysql) fn wait_turn(
     wait: &WaitRequest,
     dead: &[(u64, u64)],
 ) -> String {
-    let clear: Vec<String> = dead
-        .iter()
-        .map(|(position, session)| {
-            format!("DELETE FROM dlock_waiter WHERE position={position} AND session_id={session};")
-        })
-        .collect();
     let seconds = wait.limit.map_or(LONGEST_WAIT, |limit| {
         (limit.as_secs() + 1).min(LONGEST_WAIT)
     });
@@ -93,9 +87,28 @@ pub(in crate::store::mysql) fn wait_turn(
         queue_lock_name(&action),
         insert_entry(contender, entry, "waits_again=1,"),
         take_queue_lock(name, seconds),
-        clear.concat(),
+        delete_entries(dead),
         pass
     )
+}
+
+/// Deletes the entries in `dead` (position and session) that still contain this session, and returns 1.
+pub(in crate::store::mysql) fn remove_entries(dead: &[(u64, u64)]) -> String {
+    format!("{}SELECT {REQUEST},1 AS answer", delete_entries(dead))
+}
+
+fn delete_entries(dead: &[(u64, u64)]) -> String {
+    let delete = |(position, session): &(u64, u64)| {
+        format!("DELETE FROM dlock_waiter WHERE position={position} AND session_id={session};")
+    };
+    dead.iter().map(delete).collect()
+}
+
+/// Returns the column, after a comma, that is true if the action in the row `l` has a queue entry that is older than a
+/// second. While nobody waits, only a dead waiter can have such an entry.
+pub(super) fn has_old_entry() -> &'static str {
+    ",EXISTS(SELECT 1 FROM dlock_waiter AS w WHERE w.action=l.action \
+     AND w.enqueued_at<UTC_TIMESTAMP(6)-INTERVAL 1 SECOND) AS has_old_entry"
 }
 
 /// Reads the waiters of the actions in `selection`, ordered by position, with the state of each waiter's session. The

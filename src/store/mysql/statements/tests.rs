@@ -49,6 +49,7 @@ fn packets_contain_user_strings_only_as_hex_literals() {
         queue_lock,
         last_read: None,
         in_order: mode != take_over,
+        prune_dead: true,
     };
     let release_request = ReleaseRequest {
         owner_id,
