@@ -49,8 +49,7 @@ pub struct LockRecord {
     /// Time when the lease expires, as RFC 3339, if the run has ended and the lease is held only for `--min-hold`. None
     /// in all other cases.
     pub min_hold_until: Option<String>,
-    /// The most recent completed run. None if the history has no completed run, or if the request does not read the
-    /// history.
+    /// The most recent completed run. None if it is not in the history, or if the request does not read the history.
     pub last: Option<LastRun>,
     /// True if the record states that the holder's session is on the server that sent the response and has the queue
     /// lock.

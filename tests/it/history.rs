@@ -3,6 +3,7 @@
 mod queries;
 
 use mysql::prelude::Queryable;
+use serde_json::Value;
 
 use crate::cli_runner::{Dlock, eventually};
 use crate::command::{Stage, read_message, write_message};
@@ -31,17 +32,17 @@ fn exec(database: &Database, options: &[&str], script: &str, status: i32) {
 
 /// Returns the runs in the output of `history --json`, newest first.
 #[track_caller]
-pub(crate) fn runs(database: &Database, options: &[&str]) -> Vec<serde_json::Value> {
+pub(crate) fn runs(database: &Database, options: &[&str]) -> Vec<Value> {
     let outcome = Dlock::on(database, ["history", "--json"])
         .args(options)
         .run();
-    let document: serde_json::Value = serde_json::from_str(&outcome.stdout)
+    let document: Value = serde_json::from_str(&outcome.stdout)
         .unwrap_or_else(|error| panic!("{error}: {outcome:?}"));
     document["runs"].as_array().expect("an array").clone()
 }
 
 /// Returns the outcome and the code of each run.
-pub(crate) fn endings(runs: &[serde_json::Value]) -> Vec<(&str, Option<u64>)> {
+pub(crate) fn endings(runs: &[Value]) -> Vec<(&str, Option<u64>)> {
     runs.iter()
         .map(|run| {
             let outcome = run["outcome"].as_str().expect("a string");
@@ -159,7 +160,7 @@ fn a_run_whose_dlock_was_killed_is_lost() {
         holder.signal("KILL");
         eventually("the lease has been over for a while", || {
             let status = Dlock::on(database, ["status", "--json", "init"]).run();
-            let document: serde_json::Value = serde_json::from_str(&status.stdout).expect("JSON");
+            let document: Value = serde_json::from_str(&status.stdout).expect("JSON");
             document["locks"][0]["expires_in_ms"].as_i64() < Some(-1500)
         });
         exec(database, &["-a", "init", "-q", "--ttl=2s"], "exit 0", 0);
@@ -181,7 +182,7 @@ fn json_says_if_there_are_more_runs_and_if_a_run_timed_out() {
         }
         for (number, more) in [("--number=1", true), ("--number=2", false)] {
             let json = Dlock::on(database, ["history", "--json", number]).run();
-            let document: serde_json::Value = serde_json::from_str(&json.stdout).expect("JSON");
+            let document: Value = serde_json::from_str(&json.stdout).expect("JSON");
             assert_eq!(document["more"], more, "{document}");
             assert_eq!(document["runs"][0]["outcome"], "timed-out", "{document}");
         }
@@ -197,7 +198,7 @@ fn status_shows_the_last_run() {
         let text = Dlock::on(database, ["status", "--json", "init", "never"])
             .run()
             .stdout;
-        let document: serde_json::Value = serde_json::from_str(&text).expect("the output is JSON");
+        let document: Value = serde_json::from_str(&text).expect("the output is JSON");
         let [init, never] = [0, 1].map(|number| &document["locks"][number]);
         assert_eq!(init["last_outcome"], "exited");
         assert_eq!(init["last_code"], 7);
@@ -283,6 +284,27 @@ fn a_run_that_cannot_be_recorded_is_still_released() {
             .run()
             .expect(5, "", "this run of init is not in the history: ");
         exec(database, &["-a", "init", "-n", "--history=0"], "exit 6", 6);
+    });
+}
+
+#[test]
+fn last_run_that_is_not_in_the_history_is_unknown() {
+    everywhere(|database| {
+        let last = || {
+            let status = Dlock::on(database, ["status", "--json", "init"]).run();
+            let document: Value = serde_json::from_str(&status.stdout).expect("JSON");
+            document["locks"][0]["last_outcome"].clone()
+        };
+        exec(database, &["-a", "init"], "exit 0", 0);
+        assert_eq!(last(), "exited");
+        exec(database, &["-a", "init", "--history=0"], "exit 3", 3);
+        assert_eq!(last(), Value::Null);
+        let table = Dlock::on(database, ["list"]).run().stdout;
+        assert!(table.contains(" unknown "), "{table}");
+        let details = Dlock::on(database, ["status", "init"]).run().stdout;
+        assert!(details.contains("unknown"), "{details}");
+        exec(database, &["-a", "init"], "exit 0", 0);
+        assert_eq!(last(), "exited");
     });
 }
 

@@ -1,7 +1,7 @@
 //! Formats all facts about one action, one per line.
 
 use super::sessions::session_facts;
-use super::table::{NEVER_USED, last_run, paint, state};
+use super::table::{NEVER_USED, UNKNOWN_RUN, last_run, paint, state};
 use super::waiters::{Queues, waiter_table};
 use crate::report::advice::advice;
 use crate::report::escape::printable;
@@ -93,6 +93,8 @@ pub fn facts(record: &LockRecord, sessions: &SessionStates) -> Vec<(&'static str
     }
     if record.is_unused() {
         facts.push(named("last run", NEVER_USED));
+    } else if record.last.is_none() && record.owner_id.is_none() {
+        facts.push(named("last run", UNKNOWN_RUN));
     }
     facts.extend(session_facts(record, sessions));
     facts.retain(|(_, text)| !text.is_empty());

@@ -30,6 +30,9 @@ pub const COLUMNS: [TableColumn; 13] = [
 /// Text in place of the last run of an action that was never granted.
 pub(super) const NEVER_USED: &str = "never used";
 
+/// Text in place of the last run of an action that was granted, if the run is not in the history.
+pub(super) const UNKNOWN_RUN: &str = "unknown";
+
 /// Index of the column DIAGNOSIS.
 const DIAGNOSIS: usize = COLUMNS.len() - 1;
 
@@ -96,6 +99,7 @@ pub fn cells(record: &LockRecord, waiting: usize, exact: bool) -> [Painted; 13] 
     let last = match record.last {
         Some(last) => last_run(last, time),
         None if record.is_known && record.is_unused() => NEVER_USED.to_owned(),
+        None if record.is_known && record.owner_id.is_none() => UNKNOWN_RUN.to_owned(),
         None => String::new(),
     };
     let holder = &record.holder;

@@ -277,19 +277,25 @@ pub(super) fn record(row: &Row, action: Action) -> Result<LockRecord, Failure> {
     let left: i64 = optional(row, "left_us")?.unwrap_or(0);
     let renewed: i64 = optional(row, "renewed_us")?.unwrap_or(0);
     let is_min_hold = flag(row, "min_hold")?;
+    let (owner_id, holder) = (owner_id(row)?, holder(row)?);
+    let held_for = elapsed(row, "held_us")?;
+    // With `--history 0`, the latest run is not in the history. An operator who frees a lease runs no command.
+    let is_latest =
+        |last: &LastRun| owner_id.is_some() || holder.command.is_empty() || last.ago <= held_for;
     Ok(LockRecord {
         action,
         is_known: true,
         odd: None,
-        owner_id: owner_id(row)?,
+        owner_id,
         version: Version {
             token: Token(required(row, "token")?),
             renewals: required(row, "renewals")?,
         },
-        holder: holder(row)?,
+        last: last(row)?.filter(is_latest),
+        holder,
         ttl: Duration::from_micros(required(row, "ttl_us")?),
         acquired_at: time(row, "acquired_at")?,
-        held_for: elapsed(row, "held_us")?,
+        held_for,
         renewed_ago: non_negative(renewed),
         renewed_ahead: non_negative(renewed.saturating_neg()),
         expiry: if left > 0 {
@@ -299,7 +305,6 @@ pub(super) fn record(row: &Row, action: Action) -> Result<LockRecord, Failure> {
         },
         fenced: flag(row, "fenced")?,
         min_hold_until: time(row, "expires_at")?.filter(|_| is_min_hold),
-        last: last(row)?,
         had_queue_lock_here: flag(row, "had_queue_lock_here")?,
         session_alive: optional(row, "alive")?,
         revoked_ago: optional(row, "revoked_us")?.map(non_negative),
