@@ -86,10 +86,10 @@ pub fn was_held(action: &Action, seen: &LockRecord) -> String {
     }
 }
 
-/// Says that no process has ever used `action`, whose name may be misspelled.
+/// Says that the tables do not contain `action`, whose name may be misspelled.
 #[must_use]
 pub fn never_used(action: &Action) -> String {
-    format!("{action} is unknown: no process has ever held it")
+    format!("{action} is unknown: no process has held it, or it was removed")
 }
 
 /// Returns the action, followed by the key in parentheses if the key is not empty.

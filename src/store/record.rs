@@ -19,8 +19,8 @@ use crate::mutant::{self, Safeguard};
 pub struct LockRecord {
     /// Name of the lock.
     pub action: Action,
-    /// True if the tables contain the action. dlock creates the row of an action before the first grant and never
-    /// deletes it, so an action without a row was never used.
+    /// True if the tables contain the action. dlock creates the row of an action before the first grant, and only
+    /// `dlock prune` deletes it.
     pub is_known: bool,
     /// Reason why the row cannot be read, because dlock did not write it. The other fields are then those of an action that
     /// was never held. None if the row can be read.

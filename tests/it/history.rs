@@ -326,7 +326,7 @@ fn a_forgotten_action_runs_again_and_the_operation_is_recorded() {
         unknown.expect(
             66,
             "",
-            "dlock: inti is unknown: no process has ever held it\n",
+            "dlock: inti is unknown: no process has held it, or it was removed\n",
         );
         let runs = runs(database, &["--number=1"]);
         assert_eq!(endings(&runs), [("forgotten", None)]);
