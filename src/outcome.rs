@@ -8,7 +8,7 @@ use crate::metrics::MetricsResult;
 use crate::process::supervisor::StopReason;
 use crate::protocol::acquire::AcquiredLease;
 use crate::protocol::release::Released;
-use crate::store::{HistoryOutcome, Loss, ReleaseRequest, RunRecord};
+use crate::store::{HistoryOutcome, Loss, QueueLock, ReleaseRequest, RunRecord};
 use crate::sys::tree::ExitReason;
 
 /// The outcome of a run.
@@ -97,13 +97,15 @@ impl RunOutcome {
         }
     }
 
-    /// Returns the release request for `lease` after a run with this outcome. `waited` is the time before the run, and
+    /// Returns the release request for `lease` after a run with this outcome. `queue_lock` is the present availability of
+    /// the queue lock. `waited` is the time before the run, and
     /// `took` is the time since the grant. A lease that this process still holds stays held until `min_hold` after the
     /// grant. `killed` is what dlock has killed.
     #[must_use]
     pub fn request(
         self,
         lease: &AcquiredLease,
+        queue_lock: QueueLock,
         waited: Duration,
         took: Duration,
         min_hold: Duration,
@@ -115,7 +117,7 @@ impl RunOutcome {
             // The token of a revoked lease has changed, and this process must still free the record. Therefore this
             // request contains no token.
             token: (self != Self::Revoked).then_some(lease.grant.token),
-            queue_lock: lease.queue_lock,
+            queue_lock,
             has_entry: lease.has_entry,
             keep: (self.held_lease() && !keep.is_zero()).then_some(keep),
             run: self.history_outcome().map(|outcome| RunRecord {

@@ -10,7 +10,9 @@ use std::time::Duration;
 use crate::lease::instant::BootInstant;
 use crate::lease::{Grant, Token};
 use crate::mutant::{self, Safeguard};
-use crate::store::{Failure, Loss, QueueLock, ReleaseRequest, Request, Response, TimedResponse};
+use crate::store::{
+    Failure, FailureKind, Loss, QueueLock, ReleaseRequest, Request, Response, TimedResponse,
+};
 
 /// Pause between a hand-off and the release. During this pause, the next contender can take over the record.
 ///
@@ -136,6 +138,10 @@ impl Releasing {
             (_, Ok(_)) => {}
             (_, Err(failure)) => {
                 self.is_unknown |= response.could_release;
+                if failure.kind == FailureKind::NoQueueLock {
+                    // The error has ended the session, and with it the queue lock.
+                    self.request.queue_lock = QueueLock::Unavailable;
+                }
                 self.failure = Some(failure.clone());
                 self.next_at = now + RETRY_DELAY;
             }

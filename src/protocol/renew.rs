@@ -127,6 +127,12 @@ impl Renewals {
         }
     }
 
+    /// Returns the availability of the queue lock, which renewals turn off if the server refuses named locks.
+    #[must_use]
+    pub const fn queue_lock(&self) -> QueueLock {
+        self.queue_lock
+    }
+
     /// Makes renewals so frequent that a connection is not silent for longer than `silence` allows.
     pub fn limit_silence(&mut self, silence: SilenceLimit) {
         self.silence = silence;

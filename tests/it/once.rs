@@ -9,6 +9,8 @@ use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, Running, eventually};
 use crate::command::{Stage, read_message, write_message};
+use crate::faults::on_each;
+use crate::holder::renewals;
 use crate::proxy::{Proxy, Request};
 use crate::servers::{Database, Flavour, SESSIONS, shared};
 
@@ -210,6 +212,45 @@ fn once_waiters_exit_0_when_the_holder_succeeds() {
             .query("SELECT position FROM dlock_waiter")
             .expect("the queue can be read");
         assert!(entries.is_empty(), "{entries:?}");
+    });
+}
+
+#[test]
+fn success_is_recorded_although_named_locks_stop_working_during_the_run() {
+    on_each(|flavour| {
+        // Either a renewal is refused first, or the release.
+        for renews in [true, false] {
+            let database = shared(flavour).database("once");
+            let proxy = Proxy::to(database.port);
+            let stage = Stage::new();
+            let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+            let ttl = if renews { "6s" } else { "1m" };
+            let holder = Dlock::on(&database, ["exec", "init", "--once", "--ttl", ttl])
+                .env("DLOCK_URL", database.url_through(proxy.port()))
+                .args([
+                    "--",
+                    "sh",
+                    "-c",
+                    r#"echo up > "$1"; read word < "$2""#,
+                    "sh",
+                ])
+                .args([&ready, &go])
+                .start();
+            assert_eq!(read_message(&ready), "up");
+            // The server then answers that there are no such functions.
+            proxy.rewrite("_LOCK(", "_LOXX(");
+            let before = renewals(&database);
+            if renews {
+                eventually("the lease is renewed without named locks", || {
+                    renewals(&database) > before + 1
+                });
+            }
+            write_message(&go, "go");
+            let outcome = holder.wait();
+            assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+            let again = Dlock::on(&database, ["exec", "init", "--once", "--", "false"]);
+            again.run().expect(0, "", "init was done by ");
+        }
     });
 }
 

@@ -138,7 +138,11 @@ fn release_with_the_token_of_another_grant_changes_nothing() {
 #[test]
 fn release_of_an_action_that_is_not_held_exits_66() {
     everywhere(|database| {
-        release(database, &[]).expect(66, "", "init is unknown: no process has held it, or it was removed");
+        release(database, &[]).expect(
+            66,
+            "",
+            "init is unknown: no process has held it, or it was removed",
+        );
         release(database, &["--resume"]).expect(66, "", "init is not paused");
         try_once(database).expect(0, "ran\n", "");
         release(database, &[]).expect(66, "", "there is nothing to release: init is free");
@@ -164,8 +168,7 @@ fn release_ends_a_min_hold_immediately() {
 fn paused_action_is_not_granted_until_it_is_resumed() {
     everywhere(|database| {
         // The name may be misspelled.
-        let unknown =
-            "init is unknown: no process has held it, or it was removed; to pause it nevertheless, add --create";
+        let unknown = "init is unknown: no process has held it, or it was removed; to pause it nevertheless, add --create";
         release(database, &["--pause", "1h"]).expect(66, "", unknown);
         let create = ["--pause", "1h", "--create"];
         release(database, &create).expect(0, "", "init is paused for 1h");

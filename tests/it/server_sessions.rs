@@ -12,7 +12,10 @@ mod limits;
 mod other_host;
 mod scene;
 
+use std::fs;
+
 use self::scene::Scene;
+use crate::cli_runner::eventually;
 use crate::command::write_message;
 use crate::servers::Flavour;
 
@@ -157,12 +160,25 @@ fn a_program_without_the_safeguard_leaves_the_statement_alive() {
 fn with_wait_the_lease_is_kept_until_the_statement_has_ended_by_itself() {
     for flavour in Flavour::ALL {
         let mut scene = Scene::new(flavour);
-        let (holder, client) = scene.start(&["--ttl", "2s", "--server-sessions", "wait"]);
+        let metrics = scene.stage.path("metrics");
+        let metrics = metrics.to_str().expect("the path is UTF-8");
+        let options = ["--ttl", "2s", "--server-sessions", "wait", "--metrics-file"];
+        let (holder, client) = scene.start(&[&options[..], &[metrics]].concat());
         scene.wait_until_noted();
         client.kill();
         holder.wait_for_output("which the command of init left on the server, has ended");
+        let renewals = || -> u64 {
+            let text = fs::read_to_string(metrics).unwrap_or_default();
+            let mut lines = text.lines();
+            let line = lines.find(|line| line.starts_with("dlock_renewals_total{"));
+            let number = line.and_then(|line| line.rsplit(' ').next());
+            number.map_or(0, |number| number.parse().expect("a number"))
+        };
+        let before = renewals();
         let busy = scene.next(&["--wait", "3s"]).run();
         busy.expect(75, "", "init is held by");
+        // The renewals of this time count too.
+        eventually("renewals are counted", || renewals() > before + 2);
         assert_eq!(scene.statements(), 1, "{flavour}");
         scene.unlock();
         holder.wait().expect(137, "", "has ended");

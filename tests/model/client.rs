@@ -329,7 +329,10 @@ impl Client {
             is_recorded: sessions.is_recorded(),
             clears_record: sessions.clears_record(),
         };
-        let lease = *lease;
+        let lease = AcquiredLease {
+            queue_lock: renewals.queue_lock(),
+            ..*lease
+        };
         match sessions.left() {
             Some(look) if run.outcome != RunOutcome::Exited(0) => {
                 let ending = Ending::of_run(now, look, renewals.clone(), lease, run);
@@ -353,6 +356,7 @@ impl Client {
         let EndedRun { outcome, loss, .. } = run;
         let request = outcome.request(
             &lease,
+            lease.queue_lock,
             Duration::ZERO,
             Duration::ZERO,
             Duration::ZERO,

@@ -176,7 +176,11 @@ impl Client {
         let Parent::Ending(wait) = &self.parent else {
             return;
         };
-        let (lease, run) = (wait.lease, wait.run);
+        let run = wait.run;
+        let lease = AcquiredLease {
+            queue_lock: wait.renewals.queue_lock(),
+            ..wait.lease
+        };
         let sent = wait.renewals.proven();
         let earlier_sessions = match wait.sessions.is_needed() {
             true => EarlierSessions::Noted,

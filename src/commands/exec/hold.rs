@@ -11,7 +11,7 @@ use crate::cli::exec::ExecArgs;
 use crate::event::Event;
 use crate::event::connections::ConnectionWatcher;
 use crate::exit::{ExitError, Status};
-use crate::lease::instant::{BootInstant, Deadline};
+use crate::lease::instant::BootInstant;
 use crate::metrics::MetricsResult;
 use crate::outcome::{KilledRemains, RunOutcome};
 use crate::process::monitor::{Killing, LATE, Monitor, MonitorMessage, ParentMessage, Start};
@@ -118,8 +118,6 @@ pub(super) struct FinishedRun {
     pub(super) waited: Duration,
     /// Time from the grant to the end of the run.
     pub(super) took: Duration,
-    /// The latest known deadline of the lease.
-    pub(super) deadline: Deadline,
     pub(super) renewals: Renewals,
     /// The sessions of the command on the server.
     pub(super) sessions: SessionTracker,
@@ -202,7 +200,6 @@ impl EventLoop<'_> {
             reason,
             waited: Duration::ZERO,
             took: clock::now().since(started),
-            deadline: run.renewals.deadline(),
             renewals: run.renewals,
             sessions: run.sessions,
             was_killed: run.killed,

@@ -37,7 +37,14 @@ impl EventLoop<'_> {
         let min_hold = args.once.min_hold.unwrap_or_default();
         let request = ReleaseRequest {
             clears_sessions: clears_sessions && run.sessions.clears_record(),
-            ..(run.outcome).request(lease, run.waited, run.took, min_hold, run.remains)
+            ..(run.outcome).request(
+                lease,
+                run.renewals.queue_lock(),
+                run.waited,
+                run.took,
+                min_hold,
+                run.remains,
+            )
         };
         // A hand-off would leave the noted sessions in the record, because the release of a lease that was handed off does
         // not change the row.
@@ -46,7 +53,7 @@ impl EventLoop<'_> {
         let mut releasing = Releasing::new(request, hands_off, clock::now());
         let soon = clock::now() + 2 * self.timing.request_timeout;
         let until = match must_record {
-            true => run.deadline.kill.max(soon),
+            true => run.renewals.deadline().kill.max(soon),
             false => soon,
         };
         while clock::now() < until {

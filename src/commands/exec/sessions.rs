@@ -173,6 +173,7 @@ impl EventLoop<'_> {
                 };
                 let lease = AcquiredLease {
                     sent: renewals.proven(),
+                    queue_lock: renewals.queue_lock(),
                     earlier_sessions,
                     ..lease
                 };
@@ -185,7 +186,7 @@ impl EventLoop<'_> {
         let release = ReleaseRequest {
             owner_id: grant.owner_id,
             token: Some(grant.token),
-            queue_lock: lease.queue_lock,
+            queue_lock: renewals.queue_lock(),
             has_entry: lease.has_entry,
             keep: None,
             run: None,
@@ -324,6 +325,9 @@ impl EventLoop<'_> {
                     wait.responded(matches!(outcome, RenewalOutcome::Renewed(..)));
                     match outcome {
                         RenewalOutcome::Renewed(..) => {
+                            if wait.owner == SessionOwner::OwnCommand {
+                                self.observers.renewed();
+                            }
                             self.address_reader.renewed();
                             if let Some(since) = wait.failing_since.take() {
                                 self.report_renewed_again(since);
@@ -332,6 +336,9 @@ impl EventLoop<'_> {
                         // The error has ended the connection.
                         RenewalOutcome::Failed(failure) => {
                             wait.require_renewal(false);
+                            if wait.owner == SessionOwner::OwnCommand {
+                                self.observers.renewal_failed();
+                            }
                             self.report_failed_renewal(&failure, wait.failing_since.is_none());
                             wait.failing_since.get_or_insert_with(clock::now);
                         }
