@@ -454,18 +454,15 @@ impl ModelSide {
             RequestKind::AcquireFirst => attempt(AcquireMode::First, nothing),
             RequestKind::AcquireIfFree(choice) => attempt(AcquireMode::IfFree, choice),
             RequestKind::TakeOver(version_choice) => {
-                let version = match version_choice {
-                    VersionChoice::LastRead => contender.last_read,
-                    VersionChoice::Current => Version {
-                        token: current,
-                        renewals: row.renewals.into(),
-                    },
+                let present = Version {
+                    token: current,
+                    renewals: row.renewals.into(),
+                };
+                let (version, choice) = match version_choice {
+                    VersionChoice::LastRead => (contender.last_read, LastReadChoice::LastRead),
+                    VersionChoice::Current => (present, nothing),
                 };
                 let fenced = false;
-                let choice = match version_choice {
-                    VersionChoice::LastRead => LastReadChoice::LastRead,
-                    VersionChoice::Current => nothing,
-                };
                 attempt(AcquireMode::TakeOver { version, fenced }, choice)
             }
             RequestKind::GetWithQueue => Request::GetWithQueue(entry),

@@ -273,6 +273,15 @@ impl EventLoop<'_> {
         }
     }
 
+    /// Counts a renewal in the metrics of the run. Before the command starts, there is no run.
+    fn count_renewal(&mut self, owner: SessionOwner, has_succeeded: bool) {
+        match (owner, has_succeeded) {
+            (SessionOwner::EarlierHolder, _) => {}
+            (SessionOwner::OwnCommand, true) => self.observers.renewed(),
+            (SessionOwner::OwnCommand, false) => self.observers.renewal_failed(),
+        }
+    }
+
     /// Renews the lease and ends the sessions, until none is left or `until` has passed.
     fn wait_for_sessions(
         &mut self,
@@ -325,9 +334,7 @@ impl EventLoop<'_> {
                     wait.responded(matches!(outcome, RenewalOutcome::Renewed(..)));
                     match outcome {
                         RenewalOutcome::Renewed(..) => {
-                            if wait.owner == SessionOwner::OwnCommand {
-                                self.observers.renewed();
-                            }
+                            self.count_renewal(wait.owner, true);
                             self.address_reader.renewed();
                             if let Some(since) = wait.failing_since.take() {
                                 self.report_renewed_again(since);
@@ -336,9 +343,7 @@ impl EventLoop<'_> {
                         // The error has ended the connection.
                         RenewalOutcome::Failed(failure) => {
                             wait.require_renewal(false);
-                            if wait.owner == SessionOwner::OwnCommand {
-                                self.observers.renewal_failed();
-                            }
+                            self.count_renewal(wait.owner, false);
                             self.report_failed_renewal(&failure, wait.failing_since.is_none());
                             wait.failing_since.get_or_insert_with(clock::now);
                         }
