@@ -63,7 +63,11 @@ impl Database {
         let has_old_entry = outcome.as_ref().is_some_and(|(row, _)| row.has_old_entry);
         let response = self.outcome(contender, request, outcome)?;
         if matches!(response, Response::Granted(..)) && has_old_entry {
-            self.remove_dead_entries(contender)?;
+            // The deadline counts from the send time of the attempt, not from that of the packets that follow.
+            let timing = self.timing;
+            let removed = self.remove_dead_entries(contender);
+            self.timing = timing;
+            removed?;
         }
         Ok(response)
     }
