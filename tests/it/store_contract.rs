@@ -11,8 +11,10 @@ use dlock::store::{
     AcquireMode, AcquireRequest, Contender, Expiry, FenceMode, Holder, LockRecord, Loss,
     QueueEntry, QueueLock, Reassertion, ReleaseRequest, RenewRequest, Request, Response, Version,
 };
+use dlock::sys::clock;
 use mysql::prelude::Queryable;
 
+use crate::proxy::{Fault, Kind, Proxy};
 use crate::servers::{self, Flavour, Series, shared};
 use crate::session_settings::worst;
 
@@ -72,22 +74,22 @@ impl Peer {
         response.outcome.expect("the server responds")
     }
 
-    #[track_caller]
-    fn attempt(&mut self, mode: AcquireMode) -> Response {
-        let Self {
-            owner_id,
-            queue_lock,
-            ..
-        } = *self;
-        self.send(&Request::TryAcquire(AcquireRequest {
-            owner_id,
+    fn attempt_request(&self, mode: AcquireMode) -> Request {
+        Request::TryAcquire(AcquireRequest {
+            owner_id: self.owner_id,
             mode,
-            queue_lock,
+            queue_lock: self.queue_lock,
             last_read: None,
-            in_order: queue_lock == QueueLock::Available
+            in_order: self.queue_lock == QueueLock::Available
                 && !matches!(mode, AcquireMode::TakeOver { .. }),
             prune_dead: mode != AcquireMode::IfFree,
-        }))
+        })
+    }
+
+    #[track_caller]
+    fn attempt(&mut self, mode: AcquireMode) -> Response {
+        let request = self.attempt_request(mode);
+        self.send(&request)
     }
 
     /// Takes the lease over if the row still has `version`.
@@ -164,6 +166,46 @@ fn everywhere(test: impl Fn(&servers::Database, Peer, Peer)) {
         let one = Peer::new(&database, 1);
         let other = Peer::new(&database, 2);
         test(&database, one, other);
+    }
+}
+
+/// The deadline of a command counts from the send time that a response contains. A later packet of the same request, here
+/// the removal of a dead waiter's entry, must not change this time.
+#[test]
+fn send_time_of_a_grant_is_that_of_the_attempt() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("contract");
+        let mut first = Peer::new(&database, 1);
+        let grant = first.granted();
+        assert_eq!(first.release(grant), Response::Released);
+        let mut admin = database.admin_conn();
+        let entry = "INSERT INTO dlock_waiter SET action='init',owner_id=REPEAT('x',16),holder='dead',host='',pid=1,\
+             user='',note='',polls=1,server='',session_id=1,account='',\
+             enqueued_at=UTC_TIMESTAMP(6)-INTERVAL 1 DAY,last_seen_at=UTC_TIMESTAMP(6)-INTERVAL 1 DAY";
+        admin.query_drop(entry).expect("root may write");
+        let proxy = Proxy::to(database.port);
+        let mut through = database.clone();
+        through.port = proxy.port();
+        let mut peer = Peer::new(&through, 2);
+        let held = proxy.next(Kind::TryAcquire, Fault::HoldResponse);
+        let attempt = thread::spawn(move || {
+            let request = peer.attempt_request(AcquireMode::First);
+            peer.database.request(&peer.contender, &request)
+        });
+        held.wait();
+        let executed = clock::now();
+        held.let_go();
+        let response = attempt.join().expect("the thread does not panic");
+        assert!(
+            matches!(response.outcome, Ok(Response::Granted(..))),
+            "{flavour}: {response:?}"
+        );
+        let left: Option<u64> = admin
+            .query_first("SELECT COUNT(*) FROM dlock_waiter")
+            .expect("root may read");
+        assert_eq!(left, Some(0), "{flavour}: the entry was not removed");
+        assert!(response.sent < executed, "{flavour}: {response:?}");
+        assert!(response.could_grant, "{flavour}: {response:?}");
     }
 }
 
