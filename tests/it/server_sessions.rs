@@ -17,6 +17,7 @@ use std::fs;
 use self::scene::Scene;
 use crate::cli_runner::eventually;
 use crate::command::write_message;
+use crate::holder::renewals;
 use crate::servers::Flavour;
 
 const ENDED: &str = "ended 1 session that the command of init left on the server";
@@ -74,6 +75,27 @@ fn statement_ends_if_the_successful_command_leaves_its_client_behind() {
         let outcome = holder.wait();
         assert_eq!(scene.statements(), 0, "{flavour}: {outcome:#?}");
         outcome.expect(0, "", ENDED);
+    }
+}
+
+#[test]
+fn success_is_recorded_within_the_lease_that_was_renewed_while_a_statement_ended() {
+    for flavour in Flavour::ALL {
+        let mut scene = Scene::new(flavour);
+        let go = scene.stage.fifo("go");
+        let options = ["--once", "--ttl", "6s", "--server-sessions", "wait"];
+        let beside = format!("read word < '{}'", go.display());
+        let (holder, _) = scene.start_beside(&options, &beside);
+        scene.wait_until_noted();
+        write_message(&go, "on");
+        holder.wait_for_output("which the command of init left on the server, has ended");
+        // The lease that the command had has expired after seven more renewals, one each second.
+        scene.wait_for_renewals(renewals(&scene.database) + 7);
+        // Without a lease, dlock tries for two seconds. The server ends each try after one second.
+        scene.lock_record_until_waited(3);
+        holder.wait().expect(0, "", "has ended");
+        let again = scene.next(&["--once"]).run();
+        again.expect(0, "", "init was done by ");
     }
 }
 

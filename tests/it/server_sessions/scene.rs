@@ -1,6 +1,7 @@
 //! A command that executes a statement with the server's own client. The statement waits for a row lock that the test
 //! has, until the test ends the lock or the session is killed.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::fd::RawFd;
@@ -258,7 +259,7 @@ impl Scene {
     }
 
     #[track_caller]
-    pub(super) fn wait_for_renewals(&self, count: u32) {
+    pub(super) fn wait_for_renewals(&self, count: u64) {
         eventually("the lease is renewed", || {
             self.is(&format!("renewals>={count}"))
         });
@@ -270,6 +271,27 @@ impl Scene {
         self.execute(
             "CREATE TRIGGER refuse BEFORE UPDATE ON dlock_lock FOR EACH ROW SIGNAL SQLSTATE '45000'",
         );
+    }
+
+    /// Locks the record, until `count` sessions of dlock have waited for it, one after the other.
+    #[track_caller]
+    pub(super) fn lock_record_until_waited(&mut self, count: usize) {
+        let mut lock = self.database.admin_conn();
+        for statement in ["BEGIN", "SELECT action FROM dlock_lock FOR UPDATE"] {
+            lock.query_drop(statement).expect("root has the privilege");
+        }
+        self.unlock();
+        let query = format!(
+            "SELECT id FROM {SESSIONS} AS s WHERE user='{}' AND info LIKE '%UPDATE dlock_lock%'",
+            self.account
+        );
+        let mut waited = BTreeSet::new();
+        eventually("the sessions have waited", || {
+            let ids: Vec<u64> = lock.query(&query).expect("root has the privilege");
+            waited.extend(ids);
+            waited.len() >= count
+        });
+        lock.query_drop("ROLLBACK").expect("a transaction");
     }
 
     /// Ends the transaction that has locked the row.
