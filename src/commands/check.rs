@@ -11,7 +11,7 @@ use crate::lease::Token;
 use crate::report::{self, messages};
 use crate::store::mysql::fence_check;
 use crate::store::target::Targets;
-use crate::store::{Contender, FenceMode, Holder, LockRecord};
+use crate::store::{Contender, Holder, LockRecord};
 
 /// Checks that the token is current. With `--sql`, prints SQL that checks the token instead.
 ///
@@ -25,15 +25,7 @@ pub fn run(args: CheckArgs, targets: Targets) -> anyhow::Result<Status> {
         report::result(&fence_check(targets.database(), &action, token))?;
         return Ok(Status::OK);
     }
-    let contender = Contender {
-        action: action.clone(),
-        holder: Holder::default(),
-        ttl: Duration::ZERO,
-        once: None,
-        history: 0,
-        fence: FenceMode::Unchanged,
-        inside: None,
-    };
+    let contender = Contender::without_command(action.clone(), Holder::default(), Duration::ZERO);
     let record = query_once(targets, move |database| database.current_record(&contender))?;
     if is_current(&record, token) {
         return Ok(Status::OK);

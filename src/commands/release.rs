@@ -25,7 +25,7 @@ use crate::store::diagnosis::Diagnosis;
 use crate::store::mysql::Selection;
 use crate::store::operator::{OperatorAction, OperatorRequest, OperatorResult};
 use crate::store::target::Targets;
-use crate::store::{Contender, FenceMode, Holder, LockRecord, Request, Response, Waiter};
+use crate::store::{Contender, Holder, LockRecord, Request, Response, Waiter};
 use crate::sys::{clock, random};
 
 /// Length of the lease with which an expired lease is taken over. It is released at once.
@@ -114,15 +114,7 @@ fn free_expired(action: &Action, by: &Holder, targets: Targets) -> anyhow::Resul
         wait: Some(FREE_LIMIT),
         connect: FREE_LIMIT,
     };
-    let contender = Contender {
-        action: action.clone(),
-        holder: by.clone(),
-        ttl: timing.ttl,
-        once: None,
-        history: 0,
-        fence: FenceMode::Unchanged,
-        inside: None,
-    };
+    let contender = Contender::without_command(action.clone(), by.clone(), timing.ttl);
     query_once(targets, move |database| {
         let mut acquire = Acquire::new(owner_id, timing, limits, clock::now());
         let is_acquired = loop {

@@ -23,7 +23,7 @@ use crate::report::{Report, messages};
 use crate::store::takeover::{HolderSession, allowed_in};
 use crate::store::target::Targets;
 use crate::store::{
-    Contender, Failure, FailureKind, FenceMode, Holder, LockRecord, LockState, Request, Response,
+    Contender, Failure, FailureKind, Holder, LockRecord, LockState, Request, Response,
 };
 use crate::sys::clock;
 use crate::sys::signal::{self, JobControl, SignalFd};
@@ -75,13 +75,8 @@ pub fn run(args: WaitArgs, targets: Targets, report: &Report) -> anyhow::Result<
     let done = args.done.map(Option::unwrap_or_default);
     let timing = Timing::new(TTL, None).map_err(|why| ExitError::new(Status::INTERNAL, why))?;
     let contender = Contender {
-        action: action.clone(),
-        holder: Holder::default(),
-        ttl: timing.ttl,
         once: done.clone().map(Once::Ever),
-        history: 0,
-        fence: FenceMode::Unchanged,
-        inside: None,
+        ..Contender::without_command(action.clone(), Holder::default(), timing.ttl)
     };
     let signals = SignalFd::open(JobControl::Announced).context("cannot receive signals")?;
     report.write_behind();

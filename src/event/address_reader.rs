@@ -47,10 +47,7 @@ impl AddressReader {
         Self {
             read: is_checked.then(|| BackgroundRead::new(targets, timing)),
             // A read of the record does not need the recorded success.
-            contender: Contender {
-                once: None,
-                ..contender
-            },
+            contender: contender.without_once(),
             interval: address_check_interval(timing.ttl),
             patience: timing.request_timeout,
             events,

@@ -54,10 +54,7 @@ impl QueueReader {
         events: EventSender,
     ) -> Self {
         // A read of the holder does not need the recorded success.
-        let contender = Contender {
-            once: None,
-            ..contender
-        };
+        let contender = contender.without_once();
         Self {
             read: BackgroundRead::new(targets, timing),
             contender,

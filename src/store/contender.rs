@@ -46,6 +46,32 @@ pub struct Contender {
     pub inside: Option<OuterLease>,
 }
 
+impl Contender {
+    /// Returns a contender that never starts a command, with the identity `holder`. It records no run, and leaves the
+    /// fence unchanged.
+    #[must_use]
+    pub const fn without_command(action: Action, holder: Holder, ttl: Duration) -> Self {
+        Self {
+            action,
+            holder,
+            ttl,
+            once: None,
+            history: 0,
+            fence: FenceMode::Unchanged,
+            inside: None,
+        }
+    }
+
+    /// Returns this contender for requests that do not need the recorded success.
+    #[must_use]
+    pub fn without_once(&self) -> Self {
+        Self {
+            once: None,
+            ..self.clone()
+        }
+    }
+}
+
 /// The lease of the innermost `dlock exec` whose command started a contender. It is only shown to users.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OuterLease {

@@ -146,6 +146,28 @@ pub struct ReleaseRequest {
     pub handed_off: bool,
 }
 
+impl ReleaseRequest {
+    /// Returns the release by a process that has started no command under the lease with `token`. It removes the queue
+    /// entry too.
+    #[must_use]
+    pub const fn without_run(
+        owner_id: OwnerId,
+        token: Option<Token>,
+        queue_lock: QueueLock,
+    ) -> Self {
+        Self {
+            owner_id,
+            token,
+            queue_lock,
+            has_entry: true,
+            keep: None,
+            run: None,
+            clears_sessions: false,
+            handed_off: false,
+        }
+    }
+}
+
 /// An attempt to acquire the lease.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AcquireRequest {

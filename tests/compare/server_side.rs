@@ -10,8 +10,7 @@ use dlock::store::mysql::Database;
 use dlock::store::operator::{OperatorRequest, OperatorResult};
 use dlock::store::session::SessionNote;
 use dlock::store::{
-    Contender, DatabaseId, FenceMode, Holder, QueueEntry, QueueLock, Request, Response,
-    TimedResponse,
+    Contender, DatabaseId, Holder, QueueEntry, QueueLock, Request, Response, TimedResponse,
 };
 use mysql::prelude::Queryable;
 use mysql::{Conn, Row};
@@ -463,16 +462,12 @@ fn database_id(database: &servers::Database) -> DatabaseId {
 }
 
 fn contender(action: Action) -> Contender {
+    let holder = Holder {
+        label: "a contender".to_owned(),
+        ..Holder::default()
+    };
     Contender {
-        action,
-        holder: Holder {
-            label: "a contender".to_owned(),
-            ..Holder::default()
-        },
-        ttl: ticks(TTL),
-        once: None,
         history: 100,
-        fence: FenceMode::Unchanged,
-        inside: None,
+        ..Contender::without_command(action, holder, ticks(TTL))
     }
 }

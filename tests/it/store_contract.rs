@@ -146,14 +146,8 @@ impl Peer {
 
     const fn release_request(&self, owner_id: OwnerId, token: Option<Token>) -> ReleaseRequest {
         ReleaseRequest {
-            owner_id,
-            token,
-            queue_lock: self.queue_lock,
             has_entry: false,
-            keep: None,
-            run: None,
-            clears_sessions: false,
-            handed_off: false,
+            ..ReleaseRequest::without_run(owner_id, token, self.queue_lock)
         }
     }
 }

@@ -209,15 +209,15 @@ impl Client {
                 );
             }
             (WaitEnd::Given, None) => {
+                let grant = lease.grant;
                 let request = ReleaseRequest {
-                    owner_id: lease.grant.owner_id,
-                    token: Some(lease.grant.token),
-                    queue_lock: lease.queue_lock,
                     has_entry: lease.has_entry,
-                    keep: None,
-                    run: None,
                     clears_sessions: removes_note,
-                    handed_off: false,
+                    ..ReleaseRequest::without_run(
+                        grant.owner_id,
+                        Some(grant.token),
+                        lease.queue_lock,
+                    )
                 };
                 self.release_without_run(now, request);
             }

@@ -184,14 +184,8 @@ impl EventLoop<'_> {
         // A signal or a time limit has ended the wait, so the user expects dlock to end soon. If the release fails, the
         // lease ends when it expires.
         let release = ReleaseRequest {
-            owner_id: grant.owner_id,
-            token: Some(grant.token),
-            queue_lock: renewals.queue_lock(),
             has_entry: lease.has_entry,
-            keep: None,
-            run: None,
-            clears_sessions: false,
-            handed_off: false,
+            ..ReleaseRequest::without_run(grant.owner_id, Some(grant.token), renewals.queue_lock())
         };
         self.release_within(release, RELEASE_TIMEOUT);
         Err(error)

@@ -83,14 +83,8 @@ impl Acquire {
     #[must_use]
     pub fn release_everything(&self) -> ReleaseRequest {
         ReleaseRequest {
-            owner_id: self.owner_id,
-            token: None,
-            queue_lock: self.queue_lock(),
             has_entry: self.entry != OwnEntry::None,
-            keep: None,
-            run: None,
-            clears_sessions: false,
-            handed_off: false,
+            ..ReleaseRequest::without_run(self.owner_id, None, self.queue_lock())
         }
     }
 }

@@ -84,16 +84,8 @@ impl Database {
         if is_recent || !self.leads_elsewhere(contender, grant) {
             return Ok(());
         }
-        let request = ReleaseRequest {
-            owner_id: grant.owner_id,
-            token: Some(grant.token),
-            queue_lock,
-            has_entry: true,
-            keep: None,
-            run: None,
-            clears_sessions: false,
-            handed_off: false,
-        };
+        let Grant { owner_id, token } = grant;
+        let request = ReleaseRequest::without_run(owner_id, Some(token), queue_lock);
         // If the release fails, the lease on the old server expires.
         let _ = self.release(contender, &request);
         self.search_again();
@@ -110,10 +102,7 @@ impl Database {
         }
         let mut fresh = Self::new(targets.clone(), self.limit, self.idle);
         let interrupter = fresh.interrupter();
-        let contender = Contender {
-            once: None,
-            ..contender.clone()
-        };
+        let contender = contender.without_once();
         let (sender, result) = mpsc::channel();
         // The panic hook knows this thread by its name.
         let name = thread::current().name().unwrap_or_default().to_owned();

@@ -164,14 +164,8 @@ impl Database {
             // released.
             (Some(_), Some(success)) => {
                 let request = ReleaseRequest {
-                    owner_id,
-                    token: Some(row.owner.token),
-                    queue_lock,
                     has_entry: false,
-                    keep: None,
-                    run: None,
-                    clears_sessions: false,
-                    handed_off: false,
+                    ..ReleaseRequest::without_run(owner_id, Some(row.owner.token), queue_lock)
                 };
                 self.release(contender, &request)?;
                 Ok(Response::AlreadyDone(success))

@@ -2,7 +2,7 @@
 
 use super::super::schema;
 use super::database_id::{not_before, read_database};
-use super::fence::{PASSABLE, advance_fence, create_fence, lock_fence};
+use super::fence::{fence_transaction, passable};
 use super::fragments::{
     CHANGED, HERE, NOT_PAUSED, READ_ONLY, SERVER_TIME, assignments, hex, owns_queue_lock,
     queue_lock_name, take_queue_lock,
@@ -61,107 +61,133 @@ pub(in crate::store::mysql) fn attempt(
     request: &AcquireRequest,
     after_wait: Option<&WaitRequest>,
 ) -> String {
-    let Contender { action, ttl, .. } = contender;
-    let ttl_us = ttl.as_micros();
-    let (action_hex, owner_id) = (hex(action.as_str()), hex(request.owner_id.bytes()));
-    let name = queue_lock_name(&action_hex);
-    let is_unnecessary = is_unnecessary(contender);
-    let take = match &is_unnecessary {
-        Some(is_unnecessary) if after_wait.is_some() => format!(
-            "DO IF(EXISTS(SELECT 1 FROM dlock_lock WHERE action={action_hex} AND {is_unnecessary}),\
-             RELEASE_LOCK({name}),0);"
-        ),
-        _ if after_wait.is_some()
-            || request.is_take_over()
-            || request.queue_lock == QueueLock::Unavailable =>
-        {
-            String::new()
-        }
-        _ => format!("DO {};", take_queue_lock(&name, 0)),
-    };
+    let name = queue_lock_name(&hex(contender.action.as_str()));
     // A wait for the queue lock has already read the database.
     let read_database = match request.last_read.and_then(|last| last.database) {
         Some(_) if after_wait.is_none() => read_database(),
         _ => String::new(),
     };
-    let required = required(request, after_wait, &name);
-    let highest = request.last_read.map_or_else(String::new, |last| {
-        format!(",{}", last.highest_token.0.saturating_add(1))
-    });
+    let take = take_or_pass(contender, request, after_wait, &name);
     let fence = match request.mode {
         AcquireMode::TakeOver { fenced: true, .. } => FenceMode::Advance,
         _ => contender.fence,
     };
-    let passable = match fence {
-        FenceMode::Advance => PASSABLE,
-        // This attempt does not advance the fence, so it may match only an action whose grants need not advance one.
-        FenceMode::Unchanged => " AND fenced=0",
-    };
-    let (record, expected) = match request.mode {
-        AcquireMode::TakeOver { version, .. } => {
-            let Version { token, renewals } = version;
-            let seen = format!("token={token} AND renewals={renewals}");
-            let taken_over =
-                format!("owner_id IS NOT NULL AND {seen} AND {NOT_PAUSED}{required}{passable}");
-            // The run of a revoked lease is already recorded, and a holder that has handed off its lease records its run.
-            let handed_off = handoff::handoff_is_set();
-            let unrecorded = format!(
-                "min_hold=0 AND revoked_at IS NULL AND NOT COALESCE({handed_off},0) AND {taken_over}"
-            );
-            let record = match contender.history {
-                0 => String::new(),
-                _ => insert_run_from_row(action, HistoryOutcome::Lost, &unrecorded),
-            };
-            let clear = format!(
-                "DELETE FROM dlock_waiter WHERE owner_id=(SELECT owner_id FROM dlock_lock \
-                 WHERE action={action_hex} AND {taken_over});"
-            );
-            (format!("{record}{clear}"), seen)
-        }
-        AcquireMode::First | AcquireMode::IfFree => {
-            let expected =
-                match request.queue_lock == QueueLock::Available && contender.once.is_none() {
-                    true => format!("(owner_id IS NULL OR {})", handoff::handoff_is_set()),
-                    false => "owner_id IS NULL".to_owned(),
-                };
-            (String::new(), expected)
-        }
-    };
-    let (begin, fenced, commit) = match fence {
-        FenceMode::Advance => (
-            format!("{}BEGIN;{}", create_fence(action), lock_fence(action)),
-            "fenced=1,",
-            format!(
-                "{}COMMIT;",
-                advance_fence(action, &format!("owner_id={owner_id}"))
-            ),
+    let required = required(request, after_wait, &name);
+    let conditions = format!("{NOT_PAUSED}{required}{}", passable(fence));
+    let end_of_old = end_of_old_holder(contender, request.mode, &conditions);
+    let update = update_row(contender, request, fence, &required);
+    let (begin, commit) = match fence {
+        FenceMode::Advance => fence_transaction(
+            &contender.action,
+            &format!("owner_id={}", hex(request.owner_id.bytes())),
         ),
-        FenceMode::Unchanged if record.is_empty() => (String::new(), "", String::new()),
-        FenceMode::Unchanged => ("BEGIN;".to_owned(), "", "COMMIT;".to_owned()),
+        FenceMode::Unchanged if end_of_old.is_empty() => Default::default(),
+        FenceMode::Unchanged => ("BEGIN;".to_owned(), "COMMIT;".to_owned()),
     };
-    let not_done =
-        is_unnecessary.map_or_else(String::new, |condition| format!(" AND NOT {condition}"));
-    // The condition on the version is also needed after a wait, because the tables may have been upgraded since the
-    // first attempt.
-    let version = schema::current().accepts_tables();
     let (commit, changed) = match commit.is_empty() {
         // Each statement of the packet delays all waiters.
         true => (commit, "ROW_COUNT()"),
         false => (format!("SET {CHANGED}=ROW_COUNT();{commit}"), CHANGED),
     };
     let proof = proof(contender, changed, request.prune_dead);
+    format!("{read_database}{take}{begin}{end_of_old}{update}{commit}{proof}")
+}
+
+/// Returns the statement before the transaction: takes the queue lock if it is free or, after a wait, releases it if a
+/// success makes the run unnecessary. Empty for a take-over, and if neither is necessary.
+fn take_or_pass(
+    contender: &Contender,
+    request: &AcquireRequest,
+    after_wait: Option<&WaitRequest>,
+    name: &str,
+) -> String {
+    let waits = after_wait.is_some();
+    match is_unnecessary(contender) {
+        Some(is_unnecessary) if waits => format!(
+            "DO IF(EXISTS(SELECT 1 FROM dlock_lock WHERE action={} AND {is_unnecessary}),\
+             RELEASE_LOCK({name}),0);",
+            hex(contender.action.as_str()),
+        ),
+        _ if waits || request.is_take_over() || request.queue_lock == QueueLock::Unavailable => {
+            String::new()
+        }
+        _ => format!("DO {};", take_queue_lock(name, 0)),
+    }
+}
+
+/// Returns the statements of a take-over that record the old holder's run as lost, and remove the old holder's queue
+/// entry. `conditions` are the conditions of the grant, except for the version. Empty for another attempt.
+fn end_of_old_holder(contender: &Contender, mode: AcquireMode, conditions: &str) -> String {
+    let AcquireMode::TakeOver { version, .. } = mode else {
+        return String::new();
+    };
+    let action = &contender.action;
+    let taken_over = format!(
+        "owner_id IS NOT NULL AND {} AND {conditions}",
+        seen(version)
+    );
+    // The run of a revoked lease is already recorded, and a holder that has handed off its lease records its run.
+    let handed_off = handoff::handoff_is_set();
+    let unrecorded = format!(
+        "min_hold=0 AND revoked_at IS NULL AND NOT COALESCE({handed_off},0) AND {taken_over}"
+    );
+    let record = match contender.history {
+        0 => String::new(),
+        _ => insert_run_from_row(action, HistoryOutcome::Lost, &unrecorded),
+    };
     format!(
-        "{read_database}{take}{begin}{record}UPDATE dlock_lock SET {fenced}\
-         token=GREATEST(token+1,{SERVER_TIME}{highest}),\
+        "{record}DELETE FROM dlock_waiter WHERE owner_id=(SELECT owner_id FROM dlock_lock \
+         WHERE action={} AND {taken_over});",
+        hex(action.as_str()),
+    )
+}
+
+/// Returns the condition that the row still has the `version` that was observed.
+fn seen(version: Version) -> String {
+    let Version { token, renewals } = version;
+    format!("token={token} AND renewals={renewals}")
+}
+
+/// Returns the UPDATE that grants the lease if all conditions hold.
+fn update_row(
+    contender: &Contender,
+    request: &AcquireRequest,
+    fence: FenceMode,
+    required: &str,
+) -> String {
+    let highest = request.last_read.map_or_else(String::new, |last| {
+        format!(",{}", last.highest_token.0.saturating_add(1))
+    });
+    let fenced = match fence {
+        FenceMode::Advance => "fenced=1,",
+        FenceMode::Unchanged => "",
+    };
+    let accepts_hand_off = request.queue_lock == QueueLock::Available && contender.once.is_none();
+    let expected = match request.mode {
+        AcquireMode::TakeOver { version, .. } => seen(version),
+        AcquireMode::First | AcquireMode::IfFree if accepts_hand_off => {
+            format!("(owner_id IS NULL OR {})", handoff::handoff_is_set())
+        }
+        AcquireMode::First | AcquireMode::IfFree => "owner_id IS NULL".to_owned(),
+    };
+    let not_done = is_unnecessary(contender)
+        .map_or_else(String::new, |condition| format!(" AND NOT {condition}"));
+    format!(
+        "UPDATE dlock_lock SET {fenced}token=GREATEST(token+1,{SERVER_TIME}{highest}),\
          owner_id={owner_id},{facts},\
          server={HERE},session_id=CONNECTION_ID(),has_queue_lock={has_queue_lock},\
          ttl_us={ttl_us},renewals=0,min_hold=0,revoked_at=NULL,\
          acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),\
          expires_at=UTC_TIMESTAMP(6)+INTERVAL {ttl_us} MICROSECOND,released_at=NULL \
-         WHERE action={action_hex} AND {version}{required} AND {expected} AND {NOT_PAUSED}{not_done}{passable};\
-         {commit}{proof}",
+         WHERE action={action} AND {version}{required} AND {expected} AND {NOT_PAUSED}{not_done}{passable};",
+        owner_id = hex(request.owner_id.bytes()),
         facts = assignments(&contender.holder),
         has_queue_lock = u8::from(request.queue_lock == QueueLock::Available),
+        ttl_us = contender.ttl.as_micros(),
+        action = hex(contender.action.as_str()),
+        // Also needed after a wait, because the tables may have been upgraded since the first attempt.
+        version = schema::current().accepts_tables(),
+        passable = passable(fence),
     )
 }
 

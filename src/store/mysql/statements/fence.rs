@@ -8,12 +8,31 @@ use super::super::schema::quoted;
 use super::fragments::hex;
 use crate::lease::Token;
 use crate::lease::action::Action;
+use crate::store::FenceMode;
 
 /// Condition that this session has locked the fence, for the statements from [`lock_fence`] to [`advance_fence`].
 pub(super) const PASSABLE: &str = " AND @dlock_fence IS NOT NULL";
 
+/// Returns the condition, which begins with AND, under which a grant may change the row: it has locked the fence, or the
+/// grants of the action need not advance one.
+pub(super) const fn passable(fence: FenceMode) -> &'static str {
+    match fence {
+        FenceMode::Advance => PASSABLE,
+        FenceMode::Unchanged => " AND fenced=0",
+    }
+}
+
+/// Returns the beginning and the end of a transaction that advances the fence, which it creates before. At the end, the
+/// row of `action` must meet `condition`.
+pub(super) fn fence_transaction(action: &Action, condition: &str) -> (String, String) {
+    (
+        format!("{}BEGIN;{}", create_fence(action), lock_fence(action)),
+        format!("{}COMMIT;", advance_fence(action, condition)),
+    )
+}
+
 /// Creates the fence of `action` if it does not exist. The statement must run outside of a transaction.
-pub(super) fn create_fence(action: &Action) -> String {
+fn create_fence(action: &Action) -> String {
     let action = hex(action.as_str());
     format!(
         "INSERT INTO dlock_fence (action,token) SELECT {action},0 FROM DUAL \

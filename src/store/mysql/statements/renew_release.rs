@@ -1,7 +1,7 @@
 //! Renews and releases the lease, on the condition that this process still holds the lease.
 
 use super::super::schema;
-use super::fence::{PASSABLE, advance_fence, create_fence, lock_fence};
+use super::fence::{fence_transaction, passable};
 use super::fragments::{
     CHANGED, HERE, NOT_PAUSED, REQUEST, assignments, hex, owns_queue_lock, queue_lock_name,
     take_queue_lock,
@@ -16,6 +16,7 @@ use crate::lease::{OwnerId, Token};
 use crate::store::session::FoundSessions;
 use crate::store::{
     Contender, Failure, FenceMode, HistoryOutcome, QueueLock, ReleaseRequest, RenewRequest,
+    RunRecord,
 };
 
 /// Returns the condition that a row belongs to `action` and contains `owner_id`. A revoked lease counts too.
@@ -79,14 +80,8 @@ pub(in crate::store::mysql) fn renew(
             false => contender.fence,
         });
     let (begin, commit) = match fenced {
-        FenceMode::Advance => (
-            format!("{}BEGIN;{}", create_fence(action), lock_fence(action)),
-            format!(
-                "{}COMMIT;",
-                advance_fence(action, &has_owner_id(action, grant.owner_id))
-            ),
-        ),
-        FenceMode::Unchanged => (String::new(), String::new()),
+        FenceMode::Advance => fence_transaction(action, &has_owner_id(action, grant.owner_id)),
+        FenceMode::Unchanged => Default::default(),
     };
     let (facts, condition) = match request.reassertion {
         None => (
@@ -136,14 +131,11 @@ fn lost_facts(
 /// Returns the condition that the row of `action` has lost the grant with `token`, and that its holder may write the grant
 /// again. [`can_reassert`](crate::store::lost_grant::can_reassert) is the same condition for a record that was read.
 fn lost_grant(action: &Action, token: Token, fence: FenceMode) -> String {
-    let passable = match fence {
-        FenceMode::Advance => PASSABLE,
-        FenceMode::Unchanged => " AND fenced=0",
-    };
     format!(
-        "action={} AND {} AND token<{token} AND (owner_id IS NULL OR min_hold=1) AND {NOT_PAUSED}{passable}",
+        "action={} AND {} AND token<{token} AND (owner_id IS NULL OR min_hold=1) AND {NOT_PAUSED}{}",
         hex(action.as_str()),
         schema::current().accepts_tables(),
+        passable(fence),
     )
 }
 
@@ -173,7 +165,6 @@ pub(in crate::store::mysql) fn release(
         owner_id, token, ..
     } = *request;
     let action = &contender.action;
-    let is_success = request.run.is_some_and(|run| run.outcome.is_success());
     let (held, left) = match token {
         // `left` matches a lease that must not exist after the release, and a lease that an operator has revoked.
         Some(token) => (
@@ -182,37 +173,24 @@ pub(in crate::store::mysql) fn release(
         ),
         None => (has_owner_id(action, owner_id), "TRUE".to_owned()),
     };
-    let free = free_row(&held, request, is_success);
-    let leave = match request.has_entry {
-        true => leave_queue(owner_id),
-        false => String::new(),
-    };
-    let pass = match request.queue_lock {
-        QueueLock::Available => format!("RELEASE_LOCK({})", queue_lock_name(&hex(action.as_str()))),
-        QueueLock::Unavailable => "NULL".to_owned(),
-    };
-    let run = token.zip(request.run);
-    let granted_again = match run {
-        // Without a history, a failed run has no proof of its release, so a later grant does not prove a loss.
-        Some((token, _)) if request.handed_off || contender.history > 0 || is_success => format!(
-            "EXISTS(SELECT 1 FROM dlock_lock WHERE action={} AND token>{token})",
-            hex(action.as_str())
-        ),
-        _ => "0".to_owned(),
-    };
+    let granted_again = granted_again(contender, request);
     let handed_off_here = match (request.handed_off, handed_off_on) {
         (false, _) => "0".to_owned(),
         (true, Some(server)) => format!("{HERE}={}", hex(server)),
         (true, None) => "1".to_owned(),
     };
     let passed_on = format!("({handed_off_here} AND {granted_again})");
-    let is_late = run.is_some() && (request.handed_off || contender.once.is_some());
-    let (early, late) = match is_late {
-        true => (String::new(), format!("DO {pass};")),
-        false => (format!(",@dlock_passed={pass}"), String::new()),
+    let is_success = request.run.is_some_and(|run| run.outcome.is_success());
+    let (pass_early, pass_late) = pass_queue_lock(contender, request);
+    let free = format!(
+        "{}SET {CHANGED}=ROW_COUNT(){pass_early};",
+        free_row(&held, request, is_success)
+    );
+    let leave = match request.has_entry {
+        true => leave_queue(owner_id),
+        false => String::new(),
     };
-    let free = format!("{free}SET {CHANGED}=ROW_COUNT(){early};");
-    let (free, recorded, outcome) = match run {
+    let (free, recorded, outcome) = match token.zip(request.run) {
         // The queue entry is deleted first, because the next waiter would otherwise let it pass.
         None => (
             format!("{leave}{free}"),
@@ -220,28 +198,17 @@ pub(in crate::store::mysql) fn release(
             "NULL".to_owned(),
         ),
         Some((token, run)) => {
-            let success = match request.handed_off && is_success {
-                true => record_handed_off_success(contender, token, &handed_off_here),
-                false => String::new(),
+            let record = match request.handed_off {
+                false => insert_run(contender, token, run, &format!("{CHANGED}>0")),
+                true => record_handed_off_run(contender, token, run, &handed_off_here, &passed_on),
             };
-            let (record, clear) = match request.handed_off {
-                true => (
-                    insert_run(
-                        contender,
-                        token,
-                        run,
-                        &format!("({CHANGED}>0 OR {passed_on})"),
-                    ),
-                    handoff::clear_handoff(owner_id),
-                ),
-                false => (
-                    insert_run(contender, token, run, &format!("{CHANGED}>0")),
-                    String::new(),
-                ),
+            let clear = match request.handed_off {
+                true => handoff::clear_handoff(owner_id),
+                false => String::new(),
             };
             let prune = prune_history(contender, token);
             (
-                format!("BEGIN;{free}{success}{record}{leave}COMMIT;{clear}{late}{prune}"),
+                format!("BEGIN;{free}{record}{leave}COMMIT;{clear}{pass_late}{prune}"),
                 is_recorded(contender, token, run.outcome, &passed_on),
                 recorded_outcome(contender, token),
             )
@@ -253,6 +220,60 @@ pub(in crate::store::mysql) fn release(
          MAX(IF(revoked_at IS NULL,NULL,token)) AS revoked,{recorded} AS recorded,{outcome} AS outcome \
          FROM dlock_lock WHERE {} AND min_hold=0 AND ({left})",
         has_owner_id(action, owner_id),
+    )
+}
+
+/// Returns the condition that the action has been granted again since the run of `request`. 0 if this would prove nothing.
+fn granted_again(contender: &Contender, request: &ReleaseRequest) -> String {
+    match request.token.zip(request.run) {
+        // Without a history, a failed run has no proof of its release, so a later grant does not prove a loss.
+        Some((token, run))
+            if request.handed_off || contender.history > 0 || run.outcome.is_success() =>
+        {
+            format!(
+                "EXISTS(SELECT 1 FROM dlock_lock WHERE action={} AND token>{token})",
+                hex(contender.action.as_str())
+            )
+        }
+        _ => "0".to_owned(),
+    }
+}
+
+/// Returns what releases the queue lock: an assignment, after a comma, in the statement that follows the change of the row,
+/// or a statement after the commit. One of them is empty.
+fn pass_queue_lock(contender: &Contender, request: &ReleaseRequest) -> (String, String) {
+    let pass = match request.queue_lock {
+        QueueLock::Available => {
+            format!(
+                "RELEASE_LOCK({})",
+                queue_lock_name(&hex(contender.action.as_str()))
+            )
+        }
+        QueueLock::Unavailable => "NULL".to_owned(),
+    };
+    let has_run = request.token.is_some() && request.run.is_some();
+    match has_run && (request.handed_off || contender.once.is_some()) {
+        true => (String::new(), format!("DO {pass};")),
+        false => (format!(",@dlock_passed={pass}"), String::new()),
+    }
+}
+
+/// Records the `run` of a lease that was handed off, whose row may already contain the next holder.
+fn record_handed_off_run(
+    contender: &Contender,
+    token: Token,
+    run: RunRecord,
+    handed_off_here: &str,
+    passed_on: &str,
+) -> String {
+    let success = match run.outcome.is_success() {
+        true => record_handed_off_success(contender, token, handed_off_here),
+        false => String::new(),
+    };
+    let is_released = format!("({CHANGED}>0 OR {passed_on})");
+    format!(
+        "{success}{}",
+        insert_run(contender, token, run, &is_released)
     )
 }
 

@@ -1,5 +1,8 @@
 //! Unit tests of the statements.
 
+mod packets;
+mod readable;
+
 use std::time::Duration;
 
 use super::fragments::hex;
