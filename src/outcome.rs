@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use crate::exit::Status;
+use crate::lease::Grant;
 use crate::metrics::MetricsResult;
-use crate::process::supervisor::StopReason;
-use crate::protocol::acquire::AcquiredLease;
+use crate::process::supervisor::{KILL, StopReason};
 use crate::protocol::release::Released;
 use crate::store::{HistoryOutcome, Loss, QueueLock, ReleaseRequest, RunRecord};
 use crate::sys::tree::ExitReason;
@@ -39,6 +39,31 @@ pub struct KilledRemains {
     pub sessions: u32,
     /// Processes of the command.
     pub processes: u32,
+}
+
+/// What the history says about a run, besides its outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RunFacts {
+    /// Time before the run.
+    pub waited: Duration,
+    /// Time since the grant.
+    pub took: Duration,
+    /// What dlock has killed.
+    pub killed: KilledRemains,
+}
+
+/// Returns the release of `grant` after dlock itself was killed, and then the command. The session that owned the queue
+/// lock has ended with dlock. `facts` are those of the run, and `min_hold` is the minimum time from the grant to the end
+/// of the lease.
+#[must_use]
+pub fn release_after_death(grant: Grant, facts: RunFacts, min_hold: Duration) -> ReleaseRequest {
+    let outcome = RunOutcome::Killed(KILL);
+    let mut request = outcome.request(grant, QueueLock::Unavailable, facts, min_hold);
+    request.has_entry = true;
+    if let Some(run) = &mut request.run {
+        run.dlock_status = Some(outcome.status().code());
+    }
+    request
 }
 
 impl RunOutcome {
@@ -97,28 +122,30 @@ impl RunOutcome {
         }
     }
 
-    /// Returns the release request for `lease` after a run with this outcome. `queue_lock` is the present availability of
-    /// the queue lock. `waited` is the time before the run, and
-    /// `took` is the time since the grant. A lease that this process still holds stays held until `min_hold` after the
-    /// grant. `killed` is what dlock has killed.
+    /// Returns the release request for `grant` after a run with this outcome and with these `facts`. `queue_lock` is the
+    /// present availability of the queue lock. A lease that this process still holds stays held until `min_hold` after the
+    /// grant.
     #[must_use]
     pub fn request(
         self,
-        lease: &AcquiredLease,
+        grant: Grant,
         queue_lock: QueueLock,
-        waited: Duration,
-        took: Duration,
+        facts: RunFacts,
         min_hold: Duration,
-        killed: KilledRemains,
     ) -> ReleaseRequest {
+        let RunFacts {
+            waited,
+            took,
+            killed,
+        } = facts;
         let keep = min_hold.saturating_sub(took);
         ReleaseRequest {
-            owner_id: lease.grant.owner_id,
+            owner_id: grant.owner_id,
             // The token of a revoked lease has changed, and this process must still free the record. Therefore this
             // request contains no token.
-            token: (self != Self::Revoked).then_some(lease.grant.token),
+            token: (self != Self::Revoked).then_some(grant.token),
             queue_lock,
-            has_entry: lease.has_entry,
+            has_entry: false,
             keep: (self.held_lease() && !keep.is_zero()).then_some(keep),
             run: self.history_outcome().map(|outcome| RunRecord {
                 outcome,

@@ -4,6 +4,7 @@
 //! No code in this module reads a clock, sends a packet or starts a thread. `exec` and the protocol model run the same
 //! code.
 
+pub mod abandoned;
 pub mod acquire;
 pub mod address;
 pub mod clock_jump;

@@ -14,7 +14,6 @@ pub mod options;
 pub mod release_dialog;
 mod release_page;
 pub mod selection;
-pub mod severity;
 pub mod snapshot;
 mod staleness;
 pub mod state;

@@ -10,6 +10,7 @@
 //!
 //! The module `start` prepares the settings, the processes and the threads of a run.
 
+mod abandoned;
 mod command_line;
 pub(super) mod event_loop;
 mod exits;
@@ -55,9 +56,8 @@ pub fn run(args: ExecArgs, targets: Targets, report: &Report) -> anyhow::Result<
     let outcome = lease.and_then(|(lease, ended)| {
         report.finish();
         let waited = clock::now().since(started);
-        let mut run = event_loop.supervise(&lease, &plan.args, &monitor);
-        run.waited = waited;
-        run.remains.sessions = ended;
+        let mut run = event_loop.supervise(&lease, &plan.args, &monitor, waited);
+        run.facts.killed.sessions = ended;
         let is_clear = event_loop.end_own_sessions(&mut run);
         event_loop.release(&lease, &mut run, &plan.args, is_clear);
         event_loop

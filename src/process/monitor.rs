@@ -7,15 +7,16 @@
 //! ```
 //! The monitor is forked before the parent starts a thread, and has one thread. It waits only for messages, for the
 //! deadline on the boot clock, and for children that end. The [`supervisor`] decides which signals the command gets. If
-//! the parent dies, the monitor immediately kills the command's whole tree. If the parent freezes, the monitor stops
+//! the parent dies, the monitor immediately kills the command's whole tree. Then nothing else of dlock is left, and the
+//! caller of [`Monitor::start`] decides what the monitor does with the lease. If the parent freezes, the monitor stops
 //! the tree at the deadline: it sends the stop signal and, after the grace period, SIGKILL. If the monitor dies, the kernel
 //! kills the command, and the parent inherits the remaining processes of the tree and kills them ([`Tree::inherited`]).
 //! If the monitor is stopped by a signal, the parent resumes it. If the monitor misses a deadline for any reason, the
 //! parent kills the monitor.
 //!
 //! The monitor is an ancestor of the command and not a sibling, because only an ancestor inherits orphans. If either
-//! the parent or the monitor dies, the surviving process can therefore still find the whole tree. The monitor does not
-//! use the database, because it must wait only for messages, the deadline and its children.
+//! the parent or the monitor dies, the surviving process can therefore still find the whole tree. Until the tree is dead,
+//! the monitor does not use the database, because it must wait only for messages, the deadline and its children.
 //!
 //! [`supervisor`]: crate::process::supervisor
 //! [`Tree::inherited`]: crate::sys::tree::Tree::inherited
@@ -29,8 +30,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-pub use self::backchannel::{MonitorEnd, MonitorMessage, ParentMessage, Start};
-pub use self::event_loop::NAME;
+pub use self::backchannel::{LeftLease, MonitorEnd, MonitorMessage, ParentMessage, Start};
+pub use self::event_loop::{NAME, StopRules};
 pub use self::killing::Killing;
 use crate::sys::channel::{Channel, Received};
 use crate::sys::pending_child::PreparedCommand;
@@ -51,35 +52,31 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Forks the monitor of `action`, which then forks the process that will execute `command`. The monitor stops the command with
-    /// `stop_signal`, and with SIGKILL after `grace`. The parent must not have started a thread yet.
+    /// Forks the monitor of `action`, which then forks the process that will execute `command`, and stops the command as
+    /// `rules` say. If the parent dies while the command runs, the monitor calls `end_lease` when the whole tree is dead.
+    /// The parent must not have started a thread yet.
     ///
     /// # Errors
     /// Fails if the kernel cannot create a process or a descriptor.
     pub fn start(
         action: &str,
         command: PreparedCommand,
-        stop_signal: i32,
-        grace: Duration,
-        shares_terminal: bool,
+        rules: StopRules,
+        end_lease: impl FnOnce(LeftLease),
     ) -> io::Result<Self> {
         let (parent_end, monitor_end) = Channel::pair()?;
         process::become_subreaper()?;
         // The new process drops the parent's end of the channel. Otherwise the monitor would not detect the parent's
         // death.
         let (process, parent_end) = process::fork(parent_end, move || {
-            let outcome = event_loop::run_event_loop(
-                action,
-                &monitor_end,
-                command,
-                stop_signal,
-                grace,
-                shares_terminal,
-            );
-            // After an error, the parent handles the end of the monitor like its death, and reports the error.
-            if let Err(error) = outcome {
-                let failed = ParentMessage::Failed(error.raw_os_error().unwrap_or(0));
-                let _ = monitor_end.send(&backchannel::encode(&failed));
+            match event_loop::run_event_loop(action, &monitor_end, command, rules) {
+                Ok(Some(left)) => end_lease(left),
+                Ok(None) => {}
+                // After an error, the parent handles the end of the monitor like its death, and reports the error.
+                Err(error) => {
+                    let failed = ParentMessage::Failed(error.raw_os_error().unwrap_or(0));
+                    let _ = monitor_end.send(&backchannel::encode(&failed));
+                }
             }
         })?;
         Ok(Self {

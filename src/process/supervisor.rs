@@ -180,6 +180,12 @@ impl Supervisor {
         }
     }
 
+    /// Returns the latest deadline of the lease.
+    #[must_use]
+    pub const fn deadline(&self) -> Deadline {
+        self.deadline
+    }
+
     /// Returns the reason why the lease or a limit stopped the command. [`StopReason::None`] if neither did.
     #[must_use]
     pub const fn stop_reason(&self) -> StopReason {

@@ -190,7 +190,8 @@ pub fn result(entry: &HistoryEntry) -> String {
 }
 
 /// Describes the end of a run, or an operator request. The description shows whether dlock chose the exit status
-/// `dlock_status`: `exit 124` is the command's own status, and `timed out (124)` is dlock's.
+/// `dlock_status`: `exit 124` is the command's own status, and `timed out (124)` is dlock's. After a command that was
+/// killed, `dlock_status` is that of a dlock that was killed before.
 #[must_use]
 pub fn outcome_text(
     outcome: HistoryOutcome,
@@ -204,7 +205,10 @@ pub fn outcome_text(
     match (outcome, dlock_status) {
         (HistoryOutcome::Exited(_) | HistoryOutcome::Lost, Some(code)) => chosen(code),
         (HistoryOutcome::Exited(code), None) => format!("exit {code}"),
-        (HistoryOutcome::Killed(signal), _) => signal_name::name(signal.into()),
+        (HistoryOutcome::Killed(signal), None) => signal_name::name(signal.into()),
+        (HistoryOutcome::Killed(signal), Some(_)) => {
+            format!("{}, dlock was killed", signal_name::name(signal.into()))
+        }
         (HistoryOutcome::Lost, None) => "lease lost".to_owned(),
         (HistoryOutcome::Revoked, _) => match revoked_by {
             Some(operator) => format!("revoked by {operator}"),

@@ -7,9 +7,8 @@ use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
 use crate::metrics::{escaped, seconds};
-use crate::store::diagnosis::Diagnosis;
+use crate::store::diagnosis::{Diagnosis, Severity};
 use crate::store::{HistoryOutcome, LockRecord, LockState};
-use crate::watch::severity::severity;
 use crate::watch::snapshot::TimedSnapshot;
 
 /// The present state of one action.
@@ -71,7 +70,7 @@ pub fn text(latest: &TimedSnapshot) -> String {
         "action_problem",
         "1 if the holder does not renew its lease, is gone, or is being stopped, or if the lease has expired or the \
          server's clock was set back, 0 otherwise.",
-        &|action| flag(severity(action.record) == 0),
+        &|action| flag(Severity::of(action.record) == Severity::Problem),
     );
     family(
         "action_paused",

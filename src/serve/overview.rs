@@ -14,9 +14,8 @@ use crate::report::advice::{Advice, advice, needs_no_command};
 use crate::report::format::{json_line, millis};
 use crate::report::history::outcome_text;
 use crate::report::messages;
-use crate::store::diagnosis::Diagnosis;
+use crate::store::diagnosis::{Diagnosis, Severity};
 use crate::store::{Expiry, HistoryOutcome, LockRecord};
-use crate::watch::severity::severity;
 use crate::watch::snapshot::TimedSnapshot;
 
 /// Maximum number of actions that the page describes above the list. An operator reads no more at a glance. The page shows
@@ -219,7 +218,7 @@ fn line<'a>(record: &'a LockRecord, latest: &TimedSnapshot) -> Line<'a> {
         action: record.action.as_str(),
         state: record.state().to_string(),
         diagnosis: Diagnosis::of(record).as_str(),
-        severity: severity(record),
+        severity: Severity::of(record).level(),
         attention: latest.needs_attention(record),
         needs_no_command: needs_no_command(record),
         holder: text(&record.holder.label),
@@ -245,11 +244,11 @@ fn line<'a>(record: &'a LockRecord, latest: &TimedSnapshot) -> Line<'a> {
 /// problem ends without an operator, and then those with the longest waits.
 fn problems(latest: &TimedSnapshot) -> Vec<Problem<'_>> {
     let locks = latest.snapshot.locks.iter();
-    let mut found: Vec<(u8, Duration, &LockRecord)> = locks
+    let mut found: Vec<(Severity, Duration, &LockRecord)> = locks
         .filter(|record| latest.needs_attention(record))
         .map(|record| {
             let waits = latest.longest_wait(&record.action).unwrap_or_default();
-            (severity(record), waits, record)
+            (Severity::of(record), waits, record)
         })
         .collect();
     found.sort_by_key(|(severity, waits, record)| {
@@ -262,7 +261,7 @@ fn problems(latest: &TimedSnapshot) -> Vec<Problem<'_>> {
         .map(|(severity, waits, record)| Problem {
             action: record.action.as_str(),
             state: record.state().to_string(),
-            severity,
+            severity: severity.level(),
             diagnosis: messages::diagnosis(record),
             advice: advice(record, latest.waiting(&record.action), waits),
         })

@@ -83,6 +83,50 @@ impl Diagnosis {
     }
 }
 
+/// How much attention an action needs. The order is from the most to the least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// A problem.
+    Problem,
+    /// Nobody can be granted the action at present, or no process has ever used it.
+    Notable,
+    /// The holder renews its lease.
+    Healthy,
+    /// The action is free.
+    Free,
+}
+
+impl Severity {
+    /// Returns the severity of the state in `record`.
+    #[must_use]
+    pub fn of(record: &LockRecord) -> Self {
+        match Diagnosis::of(record) {
+            Diagnosis::Free if !record.is_known => Self::Notable,
+            Diagnosis::Free => Self::Free,
+            Diagnosis::Renewing => Self::Healthy,
+            Diagnosis::Paused | Diagnosis::MinHold => Self::Notable,
+            Diagnosis::Revoked
+            | Diagnosis::Deadlocked
+            | Diagnosis::ClockSetBack
+            | Diagnosis::NotRenewing
+            | Diagnosis::Gone
+            | Diagnosis::Expired
+            | Diagnosis::Odd => Self::Problem,
+        }
+    }
+
+    /// Returns the number for JSON, from 0 for a problem to 3 for a free action.
+    #[must_use]
+    pub const fn level(self) -> u8 {
+        match self {
+            Self::Problem => 0,
+            Self::Notable => 1,
+            Self::Healthy => 2,
+            Self::Free => 3,
+        }
+    }
+}
+
 /// Returns true if a renewal was overdue when an operator revoked the lease of `record`. The holder is then frozen or cut
 /// off, and stops its command only when it continues.
 #[must_use]

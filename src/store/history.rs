@@ -90,8 +90,8 @@ pub struct RunRecord {
     pub sessions_ended: u32,
     /// Number of processes that the command left and that were then killed.
     pub processes_killed: u32,
-    /// Exit status that dlock chose, for example because the command ran for too long. None if dlock exits with the
-    /// command's own status.
+    /// Exit status of dlock if it is not the command's own: dlock chose it, for example because the command ran for too
+    /// long, or dlock itself was killed. None otherwise.
     pub dlock_status: Option<u8>,
 }
 
@@ -133,8 +133,8 @@ pub struct HistoryEntry {
     pub sessions_ended: u32,
     /// Number of processes that the command left and that were then killed.
     pub processes_killed: u32,
-    /// Exit status that dlock chose. None if dlock exited with the command's own status, if dlock died, or if an
-    /// operator request recorded the run.
+    /// Exit status of dlock if it was not the command's own: dlock chose it, or dlock was killed. None otherwise, and if a
+    /// take-over or an operator request recorded the run.
     pub dlock_status: Option<u8>,
     /// Label of the operator who revoked the lease of the run. None if the lease was not revoked, or if the operator is
     /// not recorded.

@@ -18,7 +18,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use rustix::fs::{FileType, fstat};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::stdio::{dup2_stdin, dup2_stdout};
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use super::signal_mask::SignalMask;
 use super::stderr::write_if_room;
@@ -132,6 +132,14 @@ pub fn close_descriptors() {
     if let Ok(null) = null() {
         // These calls do not fail for open descriptors.
         let _ = (dup2_stdin(&null), dup2_stdout(&null));
+    }
+}
+
+/// Replaces stderr with `/dev/null`, so that a reader of stderr does not wait for this process.
+pub fn close_stderr() {
+    if let Ok(null) = null() {
+        // This call does not fail for an open descriptor.
+        let _ = dup2_stderr(&null);
     }
 }
 

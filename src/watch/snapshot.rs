@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::severity::severity;
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::report::messages;
+use crate::store::diagnosis::Severity;
 use crate::store::{LockRecord, LockState, Snapshot, Waiter};
 
 /// Waiting time from which an action needs attention. A shorter wait is usual for a migration.
@@ -115,7 +115,7 @@ impl TimedSnapshot {
     #[must_use]
     pub fn needs_attention(&self, record: &LockRecord) -> bool {
         let waits = self.longest_known_wait(&record.action).unwrap_or_default();
-        severity(record) == 0 || waits >= LONG_WAIT
+        Severity::of(record) == Severity::Problem || waits >= LONG_WAIT
     }
 
     /// Returns the waiters for `action`, each with its queue position. The first position is 1.

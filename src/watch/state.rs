@@ -9,11 +9,11 @@ use std::time::Duration;
 use super::detail_state::{DetailState, RunList};
 use super::frame::Size;
 use super::release_dialog::{ConfirmedRelease, ReleaseDialog};
-use super::severity::severity;
 use super::snapshot::TimedSnapshot;
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::report::style::Style;
+use crate::store::diagnosis::Severity;
 use crate::store::{Holder, LockRecord};
 
 /// The complete state of the screen.
@@ -159,7 +159,7 @@ impl ScreenState {
             SortOrder::Action => {
                 rows.sort_by_key(|record| !self.latest.needs_attention(record));
             }
-            SortOrder::Severity => rows.sort_by_key(|record| severity(record)),
+            SortOrder::Severity => rows.sort_by_key(|record| Severity::of(record)),
             SortOrder::HeldFor => rows.sort_by_key(|record| {
                 let held_for = record.is_leased().then_some(record.held_for);
                 std::cmp::Reverse(held_for)

@@ -4,6 +4,7 @@
 //! [`Outcome::expect`] checks status and output together and prints both if one of them is not as expected.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io::Read;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::os::unix::process::CommandExt;
@@ -235,6 +236,27 @@ impl Running {
     #[track_caller]
     pub(crate) fn signal(&self, signal: &str) {
         crate::command::signal(self.pid(), signal);
+    }
+
+    /// Kills dlock and all its descendants at the same time, like the failure of their machine.
+    #[track_caller]
+    pub(crate) fn crash(&self) {
+        let mut processes = vec![self.pid()];
+        let mut next = 0;
+        while let Some(pid) = processes.get(next).copied() {
+            crate::command::signal(pid, "STOP");
+            next += 1;
+            for task in fs::read_dir(format!("/proc/{pid}/task")).expect("the process exists") {
+                let children = task.expect("a thread").path().join("children");
+                let children = fs::read_to_string(children).unwrap_or_default();
+                let children = children.split_whitespace();
+                processes.extend(children.map(|pid| pid.parse::<u32>().expect("a process id")));
+            }
+        }
+        assert!(processes.len() >= 3, "no command runs: {processes:?}");
+        for pid in processes.iter().rev() {
+            crate::command::signal(*pid, "KILL");
+        }
     }
 
     pub(crate) fn is_over(&mut self) -> bool {

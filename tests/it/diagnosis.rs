@@ -118,7 +118,7 @@ fn a_frozen_process_is_reported_as_not_renewing() {
 fn a_killed_holder_is_reported_as_gone_and_its_lease_expires() {
     everywhere(|database| {
         let holder = Holder::start(database, &TTL);
-        holder.running.signal("KILL");
+        holder.running.crash();
         let start = "holder's connection is gone (last renewal ";
         let seen = wait_for_diagnosis(database, "gone", start, "can be taken over in ");
         assert_eq!(seen["session_alive"], false, "{seen}");
@@ -199,7 +199,7 @@ fn the_first_waiter_of_a_dead_holder_says_that_it_is_gone() {
         let holder = Holder::start(database, &["--ttl", "1m"]);
         let waiter = Dlock::on(database, ["exec", "-a", "init", "--", "true"]).start();
         waiter.wait_for_output("; you are next");
-        holder.running.signal("KILL");
+        holder.running.crash();
         waiter.wait_for_output(
             "connection is gone: the holder is dead or cut off, can be taken over in ",
         );

@@ -162,7 +162,7 @@ fn a_take_over_waits_for_a_fenced_transaction_and_makes_the_old_token_stale() {
     everywhere(|mut scene| {
         let run = scene.holder();
         let mut transaction = scene.transaction(run.token).expect("the token is current");
-        run.running.signal("KILL");
+        run.running.crash();
         // One contender uses --fence, and the other contender does not.
         let log = scene.stage.path("log");
         let script = r#"echo "$DLOCK_HOLDER" >> "$1""#;

@@ -157,7 +157,7 @@ fn a_run_whose_dlock_was_killed_is_lost() {
         .arg(&ready)
         .start();
         read_message(&ready);
-        holder.signal("KILL");
+        holder.crash();
         eventually("the lease has been over for a while", || {
             let status = Dlock::on(database, ["status", "--json", "init"]).run();
             let document: Value = serde_json::from_str(&status.stdout).expect("JSON");

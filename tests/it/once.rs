@@ -287,7 +287,7 @@ fn killed_once_holder_is_replaced_by_a_waiter_that_runs() {
             .map(|_| replicas.replica(&short, "done", 0).start())
             .collect();
         replicas.wait_for_waiters(12);
-        holder.signal("KILL");
+        holder.crash();
         for waiter in waiters.drain(2..7) {
             waiter.signal("TERM");
             assert_eq!(waiter.wait().status, Some(143));

@@ -328,7 +328,7 @@ fn frozen_queue_head_is_replaced() {
         let holder = queue.holder();
         let mut waiters = queue.enqueue(&["a", "b"]);
         // The holder is killed. The first waiter gets the queue lock and is then stopped until the lease expires.
-        holder.signal("KILL");
+        holder.crash();
         let mut admin = queue.database.admin_conn();
         eventually("the first waiter is the queue head", || {
             let waiting: Vec<String> = admin

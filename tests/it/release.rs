@@ -227,7 +227,7 @@ fn action_paused_while_held_is_not_granted_after_its_holder() {
 fn paused_action_is_not_granted_when_a_dead_holders_lease_expires() {
     everywhere(|database| {
         let holder = Holder::start(database, &["--ttl", "3s"]);
-        holder.running.signal("KILL");
+        holder.running.crash();
         release(database, &["--pause", "1h"]).expect(0, "", "init is paused for 1h: ");
         eventually("the lease has expired", || {
             status(database)["state"] == "expired"

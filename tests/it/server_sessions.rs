@@ -3,11 +3,13 @@
 //! - `scene`: a command whose statement waits for a row lock of the test. The server does not notice that the client of
 //!   such a statement is dead.
 //! - `bystanders`: sessions of other programs, which dlock never ends
+//! - `killed`: sessions of a command whose dlock is killed
 //! - `limits`: sessions that dlock cannot find or cannot end
 //! - `other_host`: sessions on a server to which dlock is not connected
 //! - this file: who ends the sessions, and when
 
 mod bystanders;
+mod killed;
 mod limits;
 mod other_host;
 mod scene;
@@ -142,7 +144,7 @@ fn next_command_starts_after_the_statement_of_a_dead_holder_has_ended() {
         let scene = Scene::new(flavour);
         let (holder, _) = scene.start(&["--ttl", "2s"]);
         scene.wait_until_noted();
-        scene.kill_all(&holder);
+        holder.crash();
         assert_eq!(
             scene.statements(),
             1,
@@ -172,7 +174,7 @@ fn a_program_without_the_safeguard_leaves_the_statement_alive() {
         assert_eq!(scene.statements(), 1, "{flavour}");
         let (holder, _) = scene.start(&["--ttl", "2s"]);
         scene.wait_until_noted();
-        scene.kill_all(&holder);
+        holder.crash();
         let next = scene.next(&[]).run();
         next.expect(0, "2 statements\n", "init is held by");
     }
@@ -215,7 +217,7 @@ fn a_contender_does_not_kill_a_session_of_a_holder_that_chose_wait() {
         let mut scene = Scene::new(flavour);
         let (holder, _) = scene.start(&["--ttl", "2s", "--server-sessions", "wait"]);
         scene.wait_until_noted();
-        scene.kill_all(&holder);
+        holder.crash();
         let next = scene.next(&["--ttl", "2s"]).start();
         next.wait_for_output("which an earlier run of init left on the server, has ended");
         assert_eq!(scene.statements(), 1, "{flavour}");
@@ -231,7 +233,7 @@ fn a_contender_starts_no_command_after_a_failed_renewal_until_another_succeeds()
         let mut scene = Scene::new(flavour);
         let (holder, _) = scene.start(&["--ttl", "2s", "--server-sessions", "wait"]);
         scene.wait_until_noted();
-        scene.kill_all(&holder);
+        holder.crash();
         let next = scene.next(&["--ttl", "6s"]).start();
         next.wait_for_output("which an earlier run of init left on the server, has ended");
         scene.refuse_updates();
@@ -263,7 +265,7 @@ fn a_contender_with_ignore_does_not_wait_for_noted_sessions() {
         let scene = Scene::new(flavour);
         let (holder, _) = scene.start(&["--ttl", "2s"]);
         scene.wait_until_noted();
-        scene.kill_all(&holder);
+        holder.crash();
         let next = scene.next(&["--server-sessions", "ignore"]).run();
         next.expect(0, "1 statements\n", "init is held by");
         // The sessions stay noted, so the next contender ends them.
@@ -300,7 +302,7 @@ fn a_noted_id_that_another_session_has_is_not_killed() {
             let scene = Scene::new(flavour);
             let (holder, _) = scene.start(&["--ttl", "2s"]);
             scene.wait_until_noted();
-            scene.kill_all(&holder);
+            holder.crash();
             scene.execute(&format!("UPDATE dlock_lock SET sessions={change}"));
             let next = scene.next(&[]).run();
             next.expect(0, "1 statements\n", "init is held by");

@@ -20,7 +20,7 @@ fn every_snapshot_belongs_to_a_test() {
         let name = file.file_stem().expect("a name").to_string_lossy();
         let test = name.rsplit("__").next().unwrap_or_default();
         assert!(
-            source.contains(&format!("fn {test}()")),
+            source.contains(&format!("fn {test}()")) || source.contains(&format!("\"{test}\"")),
             "{} belongs to no test: delete it",
             file.display()
         );

@@ -96,7 +96,7 @@ fn waiter_takes_over_from_a_killed_holder() {
         let token = token(&database);
         let waiter = echo(&database, &["--ttl", "2s"]).start();
         waiter.wait_for_output("init is held by the holder");
-        holder.running.signal("KILL");
+        holder.running.crash();
         waiter.wait().expect(0, "ran\n", "init is held by");
         assert!(self::token(&database) > token, "{flavour}");
     }
@@ -107,7 +107,7 @@ fn new_contender_takes_over_an_expired_lease_immediately() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("waiting");
         let holder = Holder::start(&database, &["--ttl", "2s"]);
-        holder.running.signal("KILL");
+        holder.running.crash();
         // The holder's session has ended, but the lease has not expired.
         let mut admin = database.admin_conn();
         admin

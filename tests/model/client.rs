@@ -1,5 +1,5 @@
 //! One client: its parent, its connection to the server, its monitor and its command. The parent runs the real
-//! [`Acquire`] and [`Renewals`].
+//! [`Acquire`] and [`Renewals`]. If the parent dies, the monitor takes its place, with the real [`AbandonedLease`].
 //!
 //! The parent may be stopped at any time and for any number of ticks. The monitor and the kernel complete all due work
 //! within the tick.
@@ -10,8 +10,9 @@ use std::time::Duration;
 use dlock::exit::Status;
 use dlock::lease::Token;
 use dlock::lease::timing::Timing;
-use dlock::outcome::{KilledRemains, RunOutcome};
+use dlock::outcome::{KilledRemains, RunFacts, RunOutcome, release_after_death};
 use dlock::process::supervisor::{Effect, StopReason, SupervisorInput};
+use dlock::protocol::abandoned::{AbandonedLease, AbandonedStep};
 use dlock::protocol::acquire::{Acquire, AcquiredLease, NextRequest, WaitLimits};
 use dlock::protocol::release::{self, Released, Releasing};
 use dlock::protocol::renew::{Liveness, RenewalOutcome, Renewals};
@@ -124,6 +125,8 @@ pub(crate) enum Parent {
         /// Number of sessions of the command that this process has killed.
         sessions_ended: u32,
     },
+    /// The parent is dead, and the monitor ends the lease when the command's tree is dead.
+    Abandoned(Arc<AbandonedLease>),
     Ended {
         released: bool,
     },
@@ -155,6 +158,9 @@ pub(crate) struct Client {
     /// True if a fault of the server or of this client has happened since the start of the current process.
     pub(crate) had_fault: bool,
     pub(crate) monitor: Option<Monitor>,
+    /// Tick until which the lease of the latest process lasts, if its parent was killed. None if it was not, or after that
+    /// tick.
+    pub(crate) abandoned_until: Option<Tick>,
     pub(crate) command: Command,
     /// True if the command has ended with a status that is not 0.
     pub(crate) failed: bool,
@@ -179,6 +185,7 @@ impl Client {
             late_renewal: false,
             had_fault: false,
             monitor: None,
+            abandoned_until: None,
             command: Command::NotStarted,
             failed: false,
             policy,
@@ -230,6 +237,7 @@ impl Client {
             connect: ticks(u8::MAX),
         };
         self.monitor = None;
+        self.abandoned_until = None;
         self.command = Command::NotStarted;
         self.failed = false;
         self.had_fault = false;
@@ -299,8 +307,36 @@ impl Client {
                 release::ReleaseStep::Wait(_) => return false,
                 release::ReleaseStep::Finished(released) => self.finish(&released, variant),
             },
+            Parent::Abandoned(lease) => {
+                if self.command != Command::Ended && variant != Variant::ReleasedBeforeDeath {
+                    return false;
+                }
+                match Arc::make_mut(lease).next(instant(now)) {
+                    AbandonedStep::Send(request) => self.send(now, request),
+                    AbandonedStep::Wait(_) => return false,
+                    AbandonedStep::Over => self.parent = Parent::Ended { released: false },
+                }
+            }
             Parent::NotStarted | Parent::Granted(_) | Parent::Ended { .. } => return false,
         }
+        true
+    }
+
+    /// Passes the lease of the dead parent, which held it, to the monitor. Returns false if the monitor is not responsible
+    /// for it.
+    pub(crate) fn abandon(&mut self, now: Tick) -> bool {
+        let (Parent::Holding { lease, .. }, Some(monitor)) = (&self.parent, self.monitor) else {
+            return false;
+        };
+        // A monitor that has died has not stopped the command.
+        if self.command != Command::Running && !monitor.is_stopping() || !self.is_running() {
+            return false;
+        }
+        let release = release_after_death(lease.grant, RunFacts::default(), Duration::ZERO);
+        let until = monitor.deadline.kill;
+        let abandoned = AbandonedLease::new(release, self.policy, until, instant(now));
+        self.parent = Parent::Abandoned(Arc::new(abandoned));
+        self.abandoned_until = (now..u8::MAX).find(|tick| instant(*tick) >= until);
         true
     }
 
@@ -354,20 +390,17 @@ impl Client {
         variant: Variant,
     ) {
         let EndedRun { outcome, loss, .. } = run;
-        let request = outcome.request(
-            &lease,
-            lease.queue_lock,
-            Duration::ZERO,
-            Duration::ZERO,
-            Duration::ZERO,
-            KilledRemains {
+        let facts = RunFacts {
+            killed: KilledRemains {
                 sessions: sessions_ended,
                 processes: 0,
             },
-        );
+            ..RunFacts::default()
+        };
         let request = ReleaseRequest {
+            has_entry: lease.has_entry,
             clears_sessions,
-            ..request
+            ..outcome.request(lease.grant, lease.queue_lock, facts, Duration::ZERO)
         };
         self.parent = Parent::Releasing {
             releasing: Releasing::new(request, !run.is_recorded, instant(now)),
@@ -549,6 +582,10 @@ impl Client {
                 }
                 self.act(now, variant);
             }
+            Parent::Abandoned(lease) => {
+                Arc::make_mut(lease).handle_response(instant(now), response);
+                self.act(now, variant);
+            }
             Parent::NotStarted | Parent::Granted(_) | Parent::Ended { .. } => {
                 panic!("no request was sent")
             }
@@ -588,6 +625,9 @@ impl Client {
         if let Parent::Ending(ending) = &mut self.parent {
             Arc::make_mut(ending).normalize(now);
         }
+        if let Parent::Abandoned(lease) = &mut self.parent {
+            Arc::make_mut(lease).normalize_for_model(instant(now));
+        }
         if let Some(connection) = &mut self.connection {
             let pending = connection.pending.as_ref();
             if pending.is_some_and(|a| a.progress == Progress::Sent)
@@ -606,6 +646,9 @@ impl Client {
         }
         if let Some(late) = &mut self.late {
             late.sent = 0;
+        }
+        if self.abandoned_until.is_some_and(|until| now >= until) {
+            self.abandoned_until = None;
         }
         if !self.is_running()
             && let Some(monitor) = &mut self.monitor
@@ -646,6 +689,7 @@ impl Client {
             Parent::Granted(lease) | Parent::Holding { lease, .. } => lease.grant.token,
             Parent::Ending(ending) => ending.lease().grant.token,
             Parent::Releasing { releasing, .. } => releasing.token()?,
+            Parent::Abandoned(lease) => lease.token()?,
             Parent::Acquiring(_) | Parent::NotStarted | Parent::Ended { .. } => return None,
         };
         u8::try_from(token.0).ok()

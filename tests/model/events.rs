@@ -89,6 +89,9 @@ impl Run {
         let client = &world.clients[c];
         if !matches!(client.parent, Parent::NotStarted | Parent::Ended { .. }) {
             events.push(Event::KillParent(c));
+            if client.command == Command::Running {
+                events.push(Event::FailMachine(c));
+            }
         }
         if client.command == Command::Running && self.variant != Variant::NoMonitor {
             events.push(Event::KillMonitor(c));

@@ -14,7 +14,8 @@
 //! - A database that loses all writes since any earlier time: a replica replaces the server, or the server continues
 //!   without the writes.
 //! - A server that restarts, that ends idle sessions, or whose clock jumps forward and back.
-//! - Parents that are killed, or stopped for any number of ticks, and monitors that are killed.
+//! - Parents that are killed, or stopped for any number of ticks, and monitors that are killed. After the death of the
+//!   parent, the monitor ends the lease.
 //! - Statements that outlive their command and all dlock processes, until they end, are killed, or the server restarts.
 //!   Renewals note their sessions (`server/statements`), and the next contender ends them (`ending`).
 //! - Commands that end at any time, waiters that give up, and an operator that revokes a lease.
@@ -53,8 +54,8 @@ use dlock::store::session::SessionPolicy;
 use crate::check::{check, search_for};
 use crate::mutation::{FaultKinds, LostWrites, Run, Variant};
 use crate::properties::{
-    DEAD_BY_DEADLINE, DEAD_TAKEN_OVER, EARLIER_STATEMENT_ENDED, EXCLUSION, FROZEN_TAKEN_OVER,
-    GRANT_REASSERTED, HANDED_OFF, HANDED_OVER, IN_ORDER, LOST_GRANT_OUTWAITED,
+    ABANDONED_RELEASED, DEAD_BY_DEADLINE, DEAD_TAKEN_OVER, EARLIER_STATEMENT_ENDED, EXCLUSION,
+    FROZEN_TAKEN_OVER, GRANT_REASSERTED, HANDED_OFF, HANDED_OVER, IN_ORDER, LOST_GRANT_OUTWAITED,
     LOST_RESPONSE_SURVIVED, NO_FALSE_SUCCESS, NOT_LOST, OWN_CLOCK, OWN_STATEMENT_ENDED,
     PASSED_ONCE, PASSER_SERVED, RELEASE_AFTER_DEATH, REVOKED_NOT_RENEWED, REVOKED_RELEASED,
     ROW_IS_HELD, SESSION_KNOWN, STATEMENTS_ENDED, TOKEN_ORDER, UNKNOWN_GRANT_RELEASED,
@@ -73,6 +74,7 @@ fn two_dlock_processes_never_run_two_commands_despite_two_faults() {
         HANDED_OVER,
         HANDED_OFF,
         DEAD_TAKEN_OVER,
+        ABANDONED_RELEASED,
         FROZEN_TAKEN_OVER,
         LOST_RESPONSE_SURVIVED,
         OWN_CLOCK,
@@ -181,7 +183,11 @@ fn noted_statement_never_outlives_the_start_of_the_next_command() {
             policies,
             ..WITH_STATEMENT
         };
-        check("a statement", run).assert_holds(&[HANDED_OVER, EARLIER_STATEMENT_ENDED]);
+        check("a statement", run).assert_holds(&[
+            HANDED_OVER,
+            EARLIER_STATEMENT_ENDED,
+            ABANDONED_RELEASED,
+        ]);
     }
     // The holder ends the statement of its own command while its connection has a fault.
     let run = Run {
@@ -610,6 +616,15 @@ fn missing_margin_is_detected() {
         Variant::NoMargin,
         (2, FaultKinds::StopsAndStalls, 4),
         EXCLUSION,
+    );
+}
+
+#[test]
+fn release_by_the_monitor_before_the_tree_is_dead_is_detected() {
+    assert_broken_by(
+        Variant::ReleasedBeforeDeath,
+        (1, FaultKinds::Deaths, 5),
+        RELEASE_AFTER_DEATH,
     );
 }
 

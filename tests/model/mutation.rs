@@ -39,6 +39,8 @@ pub(crate) enum Variant {
     NoMargin,
     /// The lease is released when the monitor starts to stop the command, not when the process tree is dead.
     EarlyRelease,
+    /// After the death of the parent, the monitor releases the lease before the process tree is dead.
+    ReleasedBeforeDeath,
     /// A contender does not wait for the statements of an earlier run.
     EarlierStatementsIgnored,
     /// A release removes the noted sessions although their statements may not have ended, for example after a signal.

@@ -38,6 +38,8 @@ pub(crate) const IN_ORDER: &str =
 pub(crate) const PASSED_ONCE: &str = "no waiter lets the same waiter pass twice";
 pub(crate) const PASSER_SERVED: &str =
     "a waiter that has let another one pass is granted the lease";
+pub(crate) const ABANDONED_RELEASED: &str =
+    "a command starts before the lease of a killed dlock would have ended";
 pub(crate) const RELEASE_AFTER_DEATH: &str = "nothing is released before the tree is dead";
 
 pub(crate) const STATEMENTS_ENDED: &str =
@@ -128,7 +130,10 @@ fn lease_properties() -> Vec<Property<Run>> {
         }),
         Property::always(RELEASE_AFTER_DEATH, |_, world: &World| {
             world.clients.iter().all(|client| {
-                !(client.is_running() && matches!(client.parent, Parent::Releasing { .. }))
+                let pending = (client.connection.as_ref()).and_then(|it| it.pending.as_ref());
+                let is_releasing = matches!(client.parent, Parent::Releasing { .. })
+                    || pending.is_some_and(|it| matches!(*it.request, Request::Release(_)));
+                !(client.is_running() && is_releasing)
             })
         }),
         Property::always(IN_ORDER, |_, world: &World| !world.server.has_overtaken),
@@ -170,6 +175,11 @@ fn lease_properties() -> Vec<Property<Run>> {
         }),
         Property::sometimes(HANDED_OFF, |_, world: &World| {
             world.runs_after(|parent| matches!(parent, Parent::Releasing { .. }))
+        }),
+        Property::sometimes(ABANDONED_RELEASED, |_, world: &World| {
+            let is_left = |client: &Client| client.abandoned_until.is_some();
+            let (left, others): (Vec<_>, Vec<_>) = world.clients.iter().partition(|it| is_left(it));
+            !left.is_empty() && others.iter().any(|client| client.is_running())
         }),
         Property::sometimes(UNKNOWN_GRANT_RELEASED, |run: &Run, world: &World| {
             run.revocations == 0

@@ -95,6 +95,8 @@ pub(crate) enum Event {
     BreakConnection(usize),
     /// The parent is killed.
     KillParent(usize),
+    /// The parent and the monitor end at once, because their machine fails.
+    FailMachine(usize),
     /// The monitor is killed.
     KillMonitor(usize),
     /// The monitor does work that is due.
@@ -282,10 +284,14 @@ impl World {
         }
     }
 
-    fn kill_parent(&mut self, c: usize, run: &Run) {
+    fn kill_parent(&mut self, c: usize, is_monitor_alive: bool, run: &Run) {
         self.drop_connection(c);
+        let now = self.now;
         let client = &mut self.clients[c];
-        client.parent = Parent::Ended { released: false };
+        let has_monitor = is_monitor_alive && run.variant != Variant::NoMonitor;
+        if !has_monitor || !client.abandon(now) {
+            client.parent = Parent::Ended { released: false };
+        }
         client.paused = StopState::None;
         if client.command == Command::Running && run.variant != Variant::NoMonitor {
             client.command = Command::Dying;
@@ -562,7 +568,11 @@ impl Model for Run {
             }
             Event::KillParent(c) => {
                 world.count_fault(c);
-                world.kill_parent(c, self);
+                world.kill_parent(c, true, self);
+            }
+            Event::FailMachine(c) => {
+                world.count_fault(c);
+                world.kill_parent(c, false, self);
             }
             Event::KillMonitor(c) => {
                 world.count_fault(c);

@@ -13,7 +13,7 @@ use crate::event::connections::ConnectionWatcher;
 use crate::exit::{ExitError, Status};
 use crate::lease::instant::BootInstant;
 use crate::metrics::MetricsResult;
-use crate::outcome::{KilledRemains, RunOutcome};
+use crate::outcome::{KilledRemains, RunFacts, RunOutcome};
 use crate::process::monitor::{Killing, LATE, Monitor, MonitorMessage, ParentMessage, Start};
 use crate::process::supervisor::{Effect, INT, KILL, StopReason, SupervisorInput, TERM};
 use crate::protocol::acquire::AcquiredLease;
@@ -114,17 +114,12 @@ pub(super) struct FinishedRun {
     pub(super) outcome: RunOutcome,
     /// One line that explains the outcome to users.
     pub(super) reason: String,
-    /// Time from the start of the wait to the start of the run.
-    pub(super) waited: Duration,
-    /// Time from the grant to the end of the run.
-    pub(super) took: Duration,
+    pub(super) facts: RunFacts,
     pub(super) renewals: Renewals,
     /// The sessions of the command on the server.
     pub(super) sessions: SessionTracker,
     /// True if dlock killed a process of the command.
     pub(super) was_killed: bool,
-    /// What dlock has killed, because this command or an earlier holder left it.
-    pub(super) remains: KilledRemains,
 }
 
 impl FinishedRun {
@@ -148,6 +143,7 @@ impl EventLoop<'_> {
         lease: &AcquiredLease,
         args: &ExecArgs,
         monitor: &Monitor,
+        waited: Duration,
     ) -> FinishedRun {
         let started = clock::now();
         let liveness = match args.heartbeat_file {
@@ -166,6 +162,7 @@ impl EventLoop<'_> {
             deadline: renewals.deadline(),
             limit: args.max_runtime.map(|limit| started + limit),
             token: lease.grant.token,
+            waited,
         }));
         self.observers.granted(lease.grant.token);
         self.deadline = Some(renewals.deadline());
@@ -198,15 +195,17 @@ impl EventLoop<'_> {
         FinishedRun {
             outcome,
             reason,
-            waited: Duration::ZERO,
-            took: clock::now().since(started),
+            facts: RunFacts {
+                waited,
+                took: clock::now().since(started),
+                killed: KilledRemains {
+                    sessions: 0,
+                    processes: run.processes_killed,
+                },
+            },
             renewals: run.renewals,
             sessions: run.sessions,
             was_killed: run.killed,
-            remains: KilledRemains {
-                sessions: 0,
-                processes: run.processes_killed,
-            },
         }
     }
 
@@ -253,6 +252,7 @@ impl EventLoop<'_> {
             match event {
                 Some(Event::Signal(signal)) => match run.stuck {
                     Some(pid) if [INT, TERM].contains(&signal.number) => {
+                        run.monitor.send(MonitorMessage::Leaving);
                         return self.abandoned(pid);
                     }
                     _ => {

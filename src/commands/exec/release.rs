@@ -36,20 +36,14 @@ impl EventLoop<'_> {
         let must_record = self.once.is_some() && run.outcome == RunOutcome::Exited(0);
         let min_hold = args.once.min_hold.unwrap_or_default();
         let request = ReleaseRequest {
+            has_entry: lease.has_entry,
             clears_sessions: clears_sessions && run.sessions.clears_record(),
-            ..(run.outcome).request(
-                lease,
-                run.renewals.queue_lock(),
-                run.waited,
-                run.took,
-                min_hold,
-                run.remains,
-            )
+            ..(run.outcome).request(lease.grant, run.renewals.queue_lock(), run.facts, min_hold)
         };
         // A hand-off would leave the noted sessions in the record, because the release of a lease that was handed off does
         // not change the row.
         let hands_off =
-            self.once.is_none() && lease.is_awaited(run.took) && !run.sessions.is_recorded();
+            self.once.is_none() && lease.is_awaited(run.facts.took) && !run.sessions.is_recorded();
         let mut releasing = Releasing::new(request, hands_off, clock::now());
         let soon = clock::now() + 2 * self.timing.request_timeout;
         let until = match must_record {

@@ -248,7 +248,7 @@ impl EventLoop<'_> {
         let mut wait = SessionWait::new(ending, &mut run.renewals, SessionOwner::OwnCommand);
         match self.wait_for_sessions(&mut wait, None) {
             SessionsEnd::Gone(killed) => {
-                run.remains.sessions += killed;
+                run.facts.killed.sessions += killed;
                 true
             }
             end => {

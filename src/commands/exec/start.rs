@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use humantime::format_duration;
 
+use super::abandoned::Abandoned;
 use super::command_line;
 use super::event_loop::EventLoop;
 use super::exits::unstartable;
@@ -24,7 +25,7 @@ use crate::event::queue::EventQueue;
 use crate::exit::{ExitError, Status};
 use crate::lease::timing::Timing;
 use crate::lease::{OwnerId, Token};
-use crate::process::monitor::Monitor;
+use crate::process::monitor::{Monitor, StopRules};
 use crate::protocol::acquire::{Acquire, WaitLimits};
 use crate::report::Report;
 use crate::report::log::EventKind;
@@ -152,13 +153,22 @@ impl Plan {
         let signals = SignalFd::open(job_control).context("cannot receive signals")?;
         let hidden = self.hidden_variables();
         let command = PreparedCommand::new(&args.command, &additions, &hidden, shares_terminal);
-        let monitor = Monitor::start(
-            contender.action.as_str(),
-            command,
-            args.stop_signal,
-            timing.grace,
+        let rules = StopRules {
+            stop_signal: args.stop_signal,
+            grace: timing.grace,
             shares_terminal,
-        )
+        };
+        let abandoned = Abandoned {
+            owner_id,
+            contender: contender.clone(),
+            targets: targets.clone(),
+            timing,
+            policy: args.server_sessions,
+            min_hold: args.once.min_hold.unwrap_or_default(),
+        };
+        let monitor = Monitor::start(contender.action.as_str(), command, rules, |left| {
+            abandoned.end(left);
+        })
         .context("cannot start the monitor")?;
         inherited::close_descriptors();
         // Threads may start after this point, so this process must not fork any more.

@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,21 @@ pub struct Start {
     pub limit: Option<BootInstant>,
     /// The token of the grant.
     pub token: Token,
+    /// Time that dlock waited before the grant.
+    pub waited: Duration,
+}
+
+/// A lease whose dlock has died, when the command's whole tree is dead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeftLease {
+    /// The token of the grant.
+    pub token: Token,
+    /// The deadline of the latest renewal that the monitor knows.
+    pub deadline: Deadline,
+    /// Time that dlock waited before the grant.
+    pub waited: Duration,
+    /// Time from the start of the command to the death of the tree.
+    pub took: Duration,
 }
 
 /// A message from the parent to the monitor.
@@ -34,6 +50,8 @@ pub enum MonitorMessage {
     Start(Start),
     /// An input for the supervisor.
     Input(SupervisorInput),
+    /// The parent ends, because its user does not wait until the tree is dead.
+    Leaving,
 }
 
 /// A message from the monitor to the parent.
@@ -114,7 +132,9 @@ mod tests {
                 deadline,
                 limit: Some(deadline.kill),
                 token: Token(u64::MAX),
+                waited: Duration::new(u64::MAX, 999_999_999),
             }),
+            MonitorMessage::Leaving,
             MonitorMessage::Input(SupervisorInput::Renewed(deadline)),
             MonitorMessage::Input(SupervisorInput::Signal(Signal { number: 64, origin })),
             MonitorMessage::Input(SupervisorInput::Lost),

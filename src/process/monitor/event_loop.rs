@@ -1,13 +1,13 @@
 //! The event loop of the monitor. It handles messages from the parent, the deadline, and children that end.
 //!
-//! Runs in the monitor's process, which has one thread. The loop must wait only for these three sources. Therefore the
-//! loop writes to no terminal, uses no database and takes no lock.
+//! Runs in the monitor's process, which has one thread until the loop has ended. The loop must wait only for these three
+//! sources. Therefore the loop writes to no terminal, uses no database and takes no lock.
 
 use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use super::backchannel::{MonitorMessage, ParentMessage, Start, decode, encode};
+use super::backchannel::{LeftLease, MonitorMessage, ParentMessage, Start, decode, encode};
 use super::killing::{Killing, next_round};
 use crate::lease::instant::BootInstant;
 use crate::mutant::{self, Safeguard};
@@ -24,6 +24,17 @@ use crate::sys::{clock, inherited, process};
 /// with the name of the command do not find the monitor.
 pub const NAME: &std::ffi::CStr = c"lease-monitor";
 
+/// How the monitor stops the command.
+#[derive(Debug, Clone, Copy)]
+pub struct StopRules {
+    /// The first signal.
+    pub stop_signal: i32,
+    /// Time from the first signal to SIGKILL.
+    pub grace: Duration,
+    /// True if the terminal's signals reach the command directly.
+    pub shares_terminal: bool,
+}
+
 /// The event sources of the monitor.
 struct EventSources<'a> {
     parent: &'a Channel,
@@ -32,7 +43,8 @@ struct EventSources<'a> {
 }
 
 /// Shows `about` in process lists. Starts `command` when the parent sends [`MonitorMessage::Start`], and supervises the command until its tree is dead.
-/// Returns immediately if the parent dies before it sends that message.
+/// Returns the lease if the parent has died while the command ran. Returns immediately if the parent dies before it sends
+/// that message.
 ///
 /// # Errors
 /// Fails if a system call fails. The monitor then ends, and the kernel kills the command.
@@ -40,10 +52,8 @@ pub(super) fn run_event_loop(
     about: &str,
     parent: &Channel,
     command: PreparedCommand,
-    stop_signal: i32,
-    grace: Duration,
-    shares_terminal: bool,
-) -> io::Result<()> {
+    rules: StopRules,
+) -> io::Result<Option<LeftLease>> {
     process::detach(NAME, about)?;
     process::become_subreaper()?;
     let sources = EventSources {
@@ -59,8 +69,13 @@ pub(super) fn run_event_loop(
     let Some(start) = sources.wait_for_start()? else {
         // Without this wait, a process 1 that does not reap its children would keep the dead process.
         command.cancel();
-        return Ok(());
+        return Ok(None);
     };
+    let StopRules {
+        stop_signal,
+        grace,
+        shares_terminal,
+    } = rules;
     let mut supervised = SupervisedTree {
         supervisor: Supervisor::new(
             start.deadline,
@@ -72,6 +87,7 @@ pub(super) fn run_event_loop(
         tree,
         stop: None,
         killing: None,
+        is_left: false,
     };
     // The parent may have been frozen before it sent the message, or the monitor may have been frozen before it read
     // the message.
@@ -84,11 +100,20 @@ pub(super) fn run_event_loop(
             StopReason::Expired,
             Leftovers::default(),
         );
-        return parent.send_waiting(&encode(&ended));
+        parent.send_waiting(&encode(&ended))?;
+        return Ok(None);
     }
+    let started = clock::now();
     // The start fails only if the child has been killed, which `supervise` detects.
     let _ = command.start(start.token.0);
-    supervised.supervise(&sources, &mut command)
+    let is_parent_alive = supervised.supervise(&sources, &mut command)?;
+    let is_abandoned = !is_parent_alive && !supervised.is_left;
+    Ok(is_abandoned.then(|| LeftLease {
+        token: start.token,
+        deadline: supervised.supervisor.deadline(),
+        waited: start.waited,
+        took: clock::now().since(started),
+    }))
 }
 
 impl EventSources<'_> {
@@ -132,11 +157,17 @@ struct SupervisedTree {
     stop: Option<Broadcast>,
     /// The state of killing all remaining processes. None until these processes must be killed.
     killing: Option<Killing>,
+    /// True if the parent has announced that it ends before the tree is dead.
+    is_left: bool,
 }
 
 impl SupervisedTree {
-    /// Supervises the tree until it is dead.
-    fn supervise(mut self, sources: &EventSources, command: &mut PendingChild) -> io::Result<()> {
+    /// Supervises the tree until it is dead. Returns true if the parent is then alive.
+    fn supervise(
+        &mut self,
+        sources: &EventSources,
+        command: &mut PendingChild,
+    ) -> io::Result<bool> {
         loop {
             let is_parent_alive = self.drain_messages(sources);
             let now = clock::now();
@@ -146,7 +177,10 @@ impl SupervisedTree {
             let is_tree_dead = self.tree.reap();
             let has_ended = self.tree.end().is_some();
             if is_tree_dead || has_ended && mutant::is_disabled(Safeguard::DeadTree) {
-                return self.end(sources, command);
+                return match is_parent_alive {
+                    true => self.end(sources, command).map(|()| true),
+                    false => Ok(false),
+                };
             }
             if has_ended {
                 // The remaining processes of the tree must not outlive the command.
@@ -167,11 +201,11 @@ impl SupervisedTree {
     fn drain_messages(&mut self, sources: &EventSources) -> bool {
         loop {
             match sources.parent.receive() {
-                Received::Message(message) => {
-                    if let Some(MonitorMessage::Input(input)) = decode(&message) {
-                        self.apply(sources, input);
-                    }
-                }
+                Received::Message(message) => match decode(&message) {
+                    Some(MonitorMessage::Input(input)) => self.apply(sources, input),
+                    Some(MonitorMessage::Leaving) => self.is_left = true,
+                    Some(MonitorMessage::Start(_)) | None => {}
+                },
                 Received::Nothing => return true,
                 Received::Closed => {
                     self.apply(sources, SupervisorInput::ParentDied);

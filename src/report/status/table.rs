@@ -7,7 +7,7 @@ use crate::report::layout::Layout;
 use crate::report::line::StyledLine;
 use crate::report::messages::{self, age, duration};
 use crate::report::style::Style;
-use crate::store::diagnosis::Diagnosis;
+use crate::store::diagnosis::{Diagnosis, Severity};
 use crate::store::{Expiry, LastRun, LockRecord, Snapshot};
 
 /// The columns of the table, also on the screen of `status --watch`.
@@ -142,17 +142,10 @@ pub(super) fn last_run(last: LastRun, time: fn(std::time::Duration) -> String) -
 /// Returns the style in which the state and the diagnosis of an action are shown.
 #[must_use]
 pub fn paint(record: &LockRecord) -> Style {
-    match Diagnosis::of(record) {
-        Diagnosis::Free if !record.is_known => Style::Doubtful,
-        Diagnosis::Free => Style::Faint,
-        Diagnosis::Renewing => Style::Good,
-        Diagnosis::Paused | Diagnosis::MinHold => Style::Doubtful,
-        Diagnosis::Revoked
-        | Diagnosis::Deadlocked
-        | Diagnosis::ClockSetBack
-        | Diagnosis::NotRenewing
-        | Diagnosis::Gone
-        | Diagnosis::Expired
-        | Diagnosis::Odd => Style::Bad,
+    match Severity::of(record) {
+        Severity::Problem => Style::Bad,
+        Severity::Notable => Style::Doubtful,
+        Severity::Healthy => Style::Good,
+        Severity::Free => Style::Faint,
     }
 }

@@ -74,7 +74,7 @@ CREATE TABLE IF NOT EXISTS dlock_history (
   code         TINYINT UNSIGNED NULL,                 -- exit status or signal number
   sessions_ended INT UNSIGNED NULL,                   -- number of sessions on the server that dlock killed
   processes_killed INT UNSIGNED NULL,                 -- number of processes that the command left, and that were killed
-  dlock_status TINYINT UNSIGNED NULL,                 -- exit status that dlock chose; NULL: the command's own
+  dlock_status TINYINT UNSIGNED NULL,                 -- exit status of dlock; NULL: the command's own
   waited_us    BIGINT UNSIGNED NULL,                  -- time that the holder waited before started_at; NULL: unknown
   PRIMARY KEY (action, token, kind)
 ) ENGINE=InnoDB;

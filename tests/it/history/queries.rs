@@ -58,7 +58,7 @@ fn results_show_whether_dlock_or_the_command_chose_the_status() {
         assert_eq!(revoked.wait().status, Some(76));
         let stage = Stage::new();
         let lost = hold(database, &stage, &["--ttl=2s"]);
-        lost.signal("KILL");
+        lost.crash();
         exec(database, &["-a", "init", "--ttl=2s", "-q"], "exit 0", 0);
         let expected = [
             "exit 0",
@@ -261,7 +261,7 @@ fn the_history_contains_the_command_without_secrets() {
         // A run whose holder died also shows its command.
         let stage = Stage::new();
         let lost = hold(database, &stage, &["--ttl=2s"]);
-        lost.signal("KILL");
+        lost.crash();
         exec(database, &["-a", "init", "--ttl=2s", "-q"], "exit 0", 0);
         run(&["--history=0"], &words);
         let lost = runs(database, &["--number=2"])[1].clone();

@@ -450,7 +450,7 @@ fn page_shows_the_take_over_from_a_killed_holder_without_a_reload() {
         .arg(&go)
         .start();
         browser.shows(&cell("init", 6), "1");
-        holder.running.signal("KILL");
+        holder.running.crash();
         // The page says what happens before it happens, and describes the lock above the list.
         browser.shows(&cell("init", 2), "holder gone");
         browser.shows(

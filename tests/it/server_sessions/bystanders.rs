@@ -92,7 +92,7 @@ fn the_session_of_the_caller_lives_although_the_command_inherits_it() {
         let scene = Scene::new(flavour);
         let (holder, _) = scene.start_inheriting(socket, &["--ttl", "2s"]);
         scene.wait_until_noted();
-        scene.kill_all(&holder);
+        holder.crash();
         let next = scene.next(&[]).run();
         next.expect(0, "0 statements\n", "ended 1 session that an earlier run");
         caller.assert_is_alive(flavour);

@@ -92,7 +92,7 @@ fn a_contender_waits_for_a_session_that_its_account_may_not_see() {
         let other = second_account(&scene.database);
         let (holder, client) = scene.start(&["--ttl", "2s"]);
         scene.wait_until_noted();
-        scene.kill_all(&holder);
+        holder.crash();
         drop((holder, client));
         let url = scene.database.url();
         let url = url.replace(

@@ -28,7 +28,7 @@ fn statement_on_another_node_ends_only_if_a_host_of_the_contender_leads_to_that_
         let scene = Scene::with_client(Flavour::MariaDb, database, &user, port);
         let (holder, _) = scene.start(&["--ttl", "2s"]);
         scene.wait_until_noted();
-        scene.kill_all(&holder);
+        holder.crash();
         let contender = scene
             .next(&[])
             .env("DLOCK_URL", url(&scene.database, hosts));
@@ -49,7 +49,7 @@ fn a_contender_waits_for_a_host_without_a_free_connection_that_may_have_the_sess
     let scene = Scene::with_client(Flavour::MariaDb, database, &user, port);
     let (holder, _) = scene.start(&["--ttl", "2s"]);
     scene.wait_until_noted();
-    scene.kill_all(&holder);
+    holder.crash();
     to_first.door(AcceptMode::Full);
     let contender = scene.next(&[]);
     let contender = contender.env("DLOCK_URL", url(&scene.database, &hosts));
@@ -74,7 +74,7 @@ fn statement_on_the_primary_of_a_group_ends_before_the_next_command() {
     let scene = Scene::with_client(Flavour::MySql, database, &user, port);
     let (holder, _) = scene.start(&["--ttl", "2s"]);
     scene.wait_until_noted();
-    scene.kill_all(&holder);
+    holder.crash();
     let outcome = scene.next(&[]).run();
     let message = "ended 1 session that an earlier run of init left on the server";
     outcome.expect(0, "0 statements\n", message);

@@ -258,6 +258,27 @@ impl Scene {
         eventually("the session is noted", || self.is_noted());
     }
 
+    fn count(&self, table: &str) -> u64 {
+        let query = format!("SELECT COUNT(*) FROM {table}");
+        let count = self.database.admin_conn().query_first(query);
+        count.expect("root has the privilege").expect("a number")
+    }
+
+    #[track_caller]
+    pub(super) fn wait_for_waiters(&self, count: u64) {
+        eventually("the contenders wait", || {
+            self.count("dlock_waiter") == count
+        });
+    }
+
+    /// Waits until the history contains `count` runs.
+    #[track_caller]
+    pub(super) fn wait_for_runs(&self, count: u64) {
+        eventually("the runs are recorded", || {
+            self.count("dlock_history") == count
+        });
+    }
+
     #[track_caller]
     pub(super) fn wait_for_renewals(&self, count: u64) {
         eventually("the lease is renewed", || {
@@ -303,25 +324,5 @@ impl Scene {
     pub(super) fn is_updated(&mut self) -> bool {
         let number = self.lock.query_first("SELECT n FROM blocked");
         number.expect("the table exists") == Some(1)
-    }
-
-    /// Kills dlock and all its descendants at the same time, like the death of the machine.
-    pub(super) fn kill_all(&self, holder: &Running) {
-        let mut processes = vec![holder.pid()];
-        let mut next = 0;
-        while let Some(pid) = processes.get(next).copied() {
-            signal(pid, "STOP");
-            next += 1;
-            for task in fs::read_dir(format!("/proc/{pid}/task")).expect("the process exists") {
-                let children = task.expect("a thread").path().join("children");
-                let children = fs::read_to_string(children).unwrap_or_default();
-                let children = children.split_whitespace();
-                processes.extend(children.map(|pid| pid.parse::<u32>().expect("a process id")));
-            }
-        }
-        assert!(processes.len() >= 3, "{}: {processes:?}", self.flavour);
-        for pid in processes.iter().rev() {
-            signal(*pid, "KILL");
-        }
     }
 }

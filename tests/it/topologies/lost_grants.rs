@@ -131,7 +131,7 @@ fn a_waiter_names_the_fail_over_and_waits_until_a_lost_lease_has_ended() {
         copy(&scene.database, scene.second);
         let holder = scene.holder(&TTL);
         let waiter = scene.waiter();
-        holder.running.signal("KILL");
+        holder.running.crash();
         scene.fail_over();
         let outcome = waiter.wait();
         outcome.expect(

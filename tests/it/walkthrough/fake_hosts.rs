@@ -206,6 +206,10 @@ impl Session {
         self.running.signal(signal);
     }
 
+    pub(super) fn crash(&self) {
+        self.running.crash();
+    }
+
     /// Waits until the line exits, asserts that it exits with `status` and returns the line with its output.
     #[track_caller]
     pub(super) fn ends(self, status: i32) -> String {

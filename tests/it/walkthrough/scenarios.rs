@@ -101,7 +101,7 @@ fn dead(flavour: Flavour) -> Vec<Block> {
     hosts.wait_for_migration();
     let next = hosts.user_starts("web-2", EXEC);
     next.wait_for_output("you are next");
-    holder.signal("KILL");
+    holder.crash();
     holder.dies();
     let dead = hosts.operator_runs_until(STATUS, "connection is gone");
     next.wait_for_output("migrating");

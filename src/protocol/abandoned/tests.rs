@@ -1,0 +1,123 @@
+//! Unit tests of the lease of a dlock that has died.
+
+use std::time::Duration;
+
+use super::{AbandonedLease, AbandonedStep};
+use crate::lease::instant::BootInstant;
+use crate::lease::{OwnerId, Token};
+use crate::store::session::{FoundSessions, ServerInstance, SessionNote, SessionPolicy};
+use crate::store::{
+    Failure, FailureKind, HistoryOutcome, LockRecord, QueueLock, ReleaseRequest, Request, Response,
+    RunRecord, SessionsLeft, TimedResponse,
+};
+
+const OWNER_ID: OwnerId = OwnerId::new([7; 16]);
+const TOKEN: Token = Token(5);
+
+fn at(milliseconds: u64) -> BootInstant {
+    BootInstant::new(Duration::from_millis(milliseconds))
+}
+
+/// Returns the lease, which lasts for ten seconds.
+fn lease(policy: SessionPolicy) -> AbandonedLease {
+    let release = ReleaseRequest {
+        run: Some(RunRecord {
+            outcome: HistoryOutcome::Killed(9),
+            waited: Duration::ZERO,
+            duration: Duration::ZERO,
+            sessions_ended: 0,
+            processes_killed: 0,
+            dlock_status: Some(137),
+        }),
+        ..ReleaseRequest::without_run(OWNER_ID, Some(TOKEN), QueueLock::Unavailable)
+    };
+    AbandonedLease::new(release, policy, at(10_000), at(0))
+}
+
+fn response(outcome: Result<Response, Failure>) -> TimedResponse {
+    TimedResponse {
+        sent: at(0),
+        received: at(0),
+        server_time: None,
+        could_grant: false,
+        could_release: true,
+        outcome,
+    }
+}
+
+/// Returns the record of a holder whose command has sessions.
+fn record(owner_id: OwnerId) -> LockRecord {
+    LockRecord {
+        owner_id: Some(owner_id),
+        sessions: Some(SessionNote {
+            instance: ServerInstance {
+                server: "db:3306/1".to_owned(),
+                started: 1,
+            },
+            token: TOKEN,
+            policy: SessionPolicy::Kill,
+            sessions: Vec::new(),
+        }),
+        ..LockRecord::never_held("init".parse().expect("a name"))
+    }
+}
+
+#[track_caller]
+fn sent(lease: &mut AbandonedLease, now: BootInstant) -> Request {
+    match lease.next(now) {
+        AbandonedStep::Send(request) => request,
+        step => panic!("no request: {step:?}"),
+    }
+}
+
+#[test]
+fn sessions_end_before_the_release() {
+    let mut lease = lease(SessionPolicy::Kill);
+    assert!(matches!(sent(&mut lease, at(1)), Request::Get));
+    lease.handle_response(at(2), response(Ok(Response::Record(record(OWNER_ID)))));
+    assert!(matches!(sent(&mut lease, at(3)), Request::EndSessions(_)));
+    let left = SessionsLeft {
+        found: FoundSessions::default(),
+        killed: vec![17],
+        denied: Vec::new(),
+        elsewhere: None,
+    };
+    lease.handle_response(at(4), response(Ok(Response::Sessions(Box::new(left)))));
+    let Request::Release(release) = sent(&mut lease, at(5)) else {
+        panic!("no release");
+    };
+    assert_eq!((release.owner_id, release.token), (OWNER_ID, Some(TOKEN)));
+    assert!(release.clears_sessions);
+    let run = release.run.expect("the run is recorded");
+    assert_eq!(run.sessions_ended, 1);
+    lease.handle_response(at(6), response(Ok(Response::Released)));
+    assert!(matches!(lease.next(at(6)), AbandonedStep::Over));
+}
+
+#[test]
+fn sessions_of_another_holder_are_left_alone() {
+    let mut lease = lease(SessionPolicy::Kill);
+    assert!(matches!(sent(&mut lease, at(1)), Request::Get));
+    let other = record(OwnerId::new([8; 16]));
+    lease.handle_response(at(2), response(Ok(Response::Record(other))));
+    assert!(matches!(lease.next(at(3)), AbandonedStep::Over));
+}
+
+#[test]
+fn nothing_is_sent_after_the_end_of_the_lease() {
+    for policy in [SessionPolicy::Kill, SessionPolicy::Ignore] {
+        let mut lease = lease(policy);
+        let mut now = at(0);
+        while now < at(10_000) {
+            match lease.next(now) {
+                AbandonedStep::Send(_) => {
+                    let failure = Failure::new(FailureKind::Unreachable, "no server");
+                    lease.handle_response(now, response(Err(failure)));
+                }
+                AbandonedStep::Wait(until) => now = until,
+                AbandonedStep::Over => panic!("the lease lasts longer"),
+            }
+        }
+        assert!(matches!(lease.next(now), AbandonedStep::Over));
+    }
+}
