@@ -19,18 +19,16 @@ pub mod status;
 pub mod wait;
 
 use std::io::{self, IsTerminal};
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::event::database::THREAD_NAME;
 use crate::exit::{ExitError, Status};
 use crate::report::Report;
 use crate::store::mysql::Database;
+use crate::store::mysql::worker::Worker;
 use crate::store::target::Targets;
-use crate::store::{Failure, Holder};
+use crate::store::{Failure, FailureKind, Holder};
 use crate::sys::{host, user};
 
 /// Maximum time of each connect, read and write of a subcommand that sends one query.
@@ -99,30 +97,19 @@ fn query_once<T: Send + 'static>(
 }
 
 /// Runs `query` on a new thread and returns the result. Fails if there is no result within
-/// `timeout`. If the query returns a result, the thread has ended when this function returns.
+/// `timeout`. If the server has responded, the thread has ended when this function returns.
 fn query_within<T: Send + 'static>(
     targets: Targets,
     timeout: Duration,
     query: impl FnOnce(&mut Database) -> Result<T, Failure> + Send + 'static,
 ) -> anyhow::Result<T> {
-    let servers = targets.to_string();
-    let (sender, receiver) = mpsc::sync_channel(1);
-    let thread = thread::Builder::new()
-        .name(THREAD_NAME.to_owned())
-        .spawn(move || {
-            let mut database = Database::new(targets, IO_TIMEOUT, QUERY_TIMEOUT);
-            // The send fails only if the caller no longer waits.
-            let _ = sender.send(query(&mut database));
-        })
+    let worker = Worker::start(Database::new(targets, IO_TIMEOUT, QUERY_TIMEOUT))
         .context("cannot start a thread")?;
-    let Ok(outcome) = receiver.recv_timeout(timeout) else {
-        // The thread is not joined, because it may be stuck in the resolver. It ends with the
-        // process, which exits soon.
-        let why = format!("no response from {servers} within {timeout:?}");
-        return Err(ExitError::new(Status::UNAVAILABLE, why).into());
-    };
-    // The thread only has to close its connection now. If it had panicked, `recv_timeout` would
-    // have failed.
-    let _ = thread.join();
-    outcome.map_err(|failure| ExitError::new(failure.kind.status(), failure).into())
+    let result = worker.call(timeout, query);
+    match &result {
+        // The thread may be stuck in the resolver. It ends with the process, which exits soon.
+        Err(failure) if failure.kind == FailureKind::Unreachable => {}
+        _ => worker.stop(),
+    }
+    result.map_err(|failure| ExitError::new(failure.kind.status(), failure).into())
 }

@@ -182,7 +182,7 @@ fn report_parse_error(error: &clap::Error, format: Format) -> Status {
 /// panics and returns a failure for the request.
 fn report_panics(format: Format) {
     panic::set_hook(Box::new(move |panic| {
-        if thread::current().name() != Some(crate::event::database::THREAD_NAME) {
+        if thread::current().name() != Some(crate::store::mysql::worker::THREAD_NAME) {
             report::panicked(format, panic);
         }
     }));

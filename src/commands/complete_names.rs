@@ -4,16 +4,14 @@
 //! prints no errors: a user who presses the Tab key has not asked for a diagnosis.
 
 use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 use crate::cli::complete_names::CompleteNamesArgs;
 use crate::config;
-use crate::event::database::THREAD_NAME;
 use crate::exit::Status;
 use crate::lease::action::Action;
 use crate::report;
-use crate::store::mysql::Database;
+use crate::store::mysql::{Database, worker};
 
 /// Maximum time to find the names. It includes reading the option files, name resolution and the connection. A user
 /// accepts 300 ms, and the start of dlock and the work of the shell take part of this time. A shorter limit would find
@@ -29,12 +27,10 @@ const MAX_NAMES: u32 = 1000;
 pub fn run(args: CompleteNamesArgs) -> Status {
     let (sender, receiver) = mpsc::sync_channel(1);
     // The thread is not joined. It may be stuck in the resolver or in a file, and ends with the process.
-    let thread = thread::Builder::new()
-        .name(THREAD_NAME.to_owned())
-        .spawn(move || {
-            // The send fails only if the limit has passed.
-            let _ = sender.send(names(&args));
-        });
+    let thread = worker::spawn(move || {
+        // The send fails only if the limit has passed.
+        let _ = sender.send(names(&args));
+    });
     if thread.is_ok()
         && let Ok(Some(names)) = receiver.recv_timeout(LIMIT)
     {

@@ -2,20 +2,19 @@
 
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
 
 use anyhow::Context;
 
 use super::{IO_TIMEOUT, QUERY_TIMEOUT};
 use crate::cli::doctor::DoctorArgs;
 use crate::config::{ConfigFileState, ConnectionSettings};
-use crate::event::database::THREAD_NAME;
 use crate::exit::Status;
 use crate::report;
 use crate::report::doctor::{ConfigFileLine, SettingLine, SettingsReport};
 use crate::store::Failure;
 use crate::store::check::{Check, Finding};
 use crate::store::mysql::doctor::examine;
+use crate::store::mysql::worker;
 use crate::store::target::{Address, Targets};
 use crate::sys::{clock, proc};
 
@@ -143,15 +142,13 @@ fn collect(
 ) -> anyhow::Result<(Vec<Finding>, CheckRun)> {
     let (sender, receiver) = mpsc::channel();
     let end = clock::now() + QUERY_TIMEOUT;
-    thread::Builder::new()
-        .name(THREAD_NAME.to_owned())
-        .spawn(move || {
-            // A send fails only if the receiver no longer waits.
-            let mut emit = |finding| _ = sender.send(CheckProgress::Finding(finding));
-            let outcome = examine(&targets, session_user.as_deref(), IO_TIMEOUT, &mut emit);
-            _ = sender.send(CheckProgress::Over(outcome));
-        })
-        .context("cannot start a thread")?;
+    let work = move || {
+        // A send fails only if the receiver no longer waits.
+        let mut emit = |finding| _ = sender.send(CheckProgress::Finding(finding));
+        let outcome = examine(&targets, session_user.as_deref(), IO_TIMEOUT, &mut emit);
+        _ = sender.send(CheckProgress::Over(outcome));
+    };
+    worker::spawn(work).context("cannot start a thread")?;
     // The thread is not joined, because it may be stuck in the resolver. It ends with the process, which
     // exits soon.
     let mut findings = Vec::new();

@@ -7,12 +7,11 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::event::database::THREAD_NAME;
 use crate::lease::instant::BootInstant;
 use crate::lease::timing::Timing;
 use crate::store::mysql::Database;
+use crate::store::mysql::worker::Worker;
 use crate::store::target::Targets;
-use crate::sys::socket::Interrupter;
 
 /// Starts the reads, at most one at a time.
 #[derive(Debug)]
@@ -27,8 +26,8 @@ pub struct BackgroundRead {
 #[derive(Debug)]
 struct LatestRead {
     started: BootInstant,
-    interrupter: Interrupter,
-    is_running: bool,
+    /// The thread. None when its result has arrived.
+    worker: Option<Worker>,
 }
 
 impl BackgroundRead {
@@ -54,10 +53,10 @@ impl BackgroundRead {
         send: impl FnOnce(T) + Send + 'static,
     ) {
         if let Some(latest) = &self.latest
-            && (latest.is_running || now.since(latest.started) < interval)
+            && (latest.worker.is_some() || now.since(latest.started) < interval)
         {
             if now.since(latest.started) >= interval {
-                latest.interrupter.interrupt();
+                latest.worker.iter().for_each(Worker::interrupt);
             }
             return;
         }
@@ -66,34 +65,32 @@ impl BackgroundRead {
             ttl,
             ..
         } = self.timing;
-        let mut database = Database::new(self.targets.clone(), request_timeout, ttl);
-        let interrupter = database.interrupter();
-        let thread = thread::Builder::new()
-            .name(THREAD_NAME.to_owned())
-            .spawn(move || {
+        let database = Database::new(self.targets.clone(), request_timeout, ttl);
+        // If the kernel cannot create the thread, there is no result.
+        let worker = Worker::start(database).ok();
+        if let Some(worker) = &worker {
+            worker.send(move |database| {
                 thread::park_timeout(delay);
-                let result = read(&mut database);
-                send(result);
+                send(read(database));
             });
+        }
         self.latest = Some(LatestRead {
             started: now,
-            interrupter,
-            // If the kernel cannot create the thread, there is no result.
-            is_running: thread.is_ok(),
+            worker,
         });
     }
 
     /// Records that the result of the latest read has arrived.
-    pub const fn finish(&mut self) {
+    pub fn finish(&mut self) {
         if let Some(latest) = &mut self.latest {
-            latest.is_running = false;
+            latest.worker = None;
         }
     }
 
     /// Returns the start of the read that is running. None if none is running.
     #[must_use]
     pub fn running_since(&self) -> Option<BootInstant> {
-        let running = self.latest.as_ref().filter(|latest| latest.is_running);
+        let running = (self.latest.as_ref()).filter(|latest| latest.worker.is_some());
         running.map(|latest| latest.started)
     }
 }

@@ -64,11 +64,8 @@ impl Contender {
 
     /// Returns this contender for requests that do not need the recorded success.
     #[must_use]
-    pub fn without_once(&self) -> Self {
-        Self {
-            once: None,
-            ..self.clone()
-        }
+    pub fn without_once(self) -> Self {
+        Self { once: None, ..self }
     }
 }
 

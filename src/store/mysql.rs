@@ -25,6 +25,7 @@ mod sessions;
 mod setup;
 mod snapshot_rows;
 mod statements;
+pub mod worker;
 
 pub use self::database::Database;
 pub use self::setup::TablesState;

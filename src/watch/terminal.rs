@@ -22,9 +22,9 @@ use crossterm::terminal::{
 };
 
 use super::frame::{Frame, Size};
-use crate::event::database::THREAD_NAME;
 use crate::report::line::StyledLine;
 use crate::report::style::{Colors, Style};
+use crate::store::mysql::worker::THREAD_NAME;
 
 /// The size that dlock assumes if the terminal does not report its size, as on a serial line.
 const DEFAULT_SIZE: Size = Size {

@@ -9,7 +9,8 @@ mod listening;
 mod metrics;
 mod security;
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use self::http::{Address, HttpResponse};
 use crate::cli_runner::{Dlock, Outcome, Running, eventually};
@@ -74,14 +75,13 @@ impl Page {
     /// Returns the number of open sockets of the server.
     pub(crate) fn sockets(&self) -> usize {
         let folder = std::fs::read_dir(format!("/proc/{}/fd", self.running.pid()));
-        let is_socket = |entry: &std::io::Result<std::fs::DirEntry>| {
-            let link = entry
-                .as_ref()
-                .ok()
-                .and_then(|entry| std::fs::read_link(entry.path()).ok());
-            link.is_some_and(|link| link.to_string_lossy().starts_with("socket:"))
-        };
-        folder.expect("dlock runs").filter(is_socket).count()
+        let links = folder
+            .expect("dlock runs")
+            .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+        // Two descriptors may belong to one socket.
+        let links: BTreeSet<_> = links.collect();
+        let is_socket = |link: &&PathBuf| link.to_string_lossy().starts_with("socket:");
+        links.iter().filter(is_socket).count()
     }
 
     /// Waits until the response for `path` has this status.

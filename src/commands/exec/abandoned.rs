@@ -4,7 +4,6 @@
 //! Without this, the next command would start only after the lease has expired, and an ALTER that the command has begun
 //! would be committed in the meantime.
 
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use crate::process::monitor::LeftLease;
 use crate::protocol::abandoned::{AbandonedLease, AbandonedStep};
 use crate::store::Contender;
 use crate::store::mysql::Database;
+use crate::store::mysql::worker::Worker;
 use crate::store::session::SessionPolicy;
 use crate::store::target::Targets;
 use crate::sys::{clock, inherited};
@@ -30,24 +30,28 @@ pub(super) struct Abandoned {
 }
 
 impl Abandoned {
-    /// Ends the command's sessions and releases the lease, within the time that the lease has left. The work runs on a
-    /// thread, because some operations of the driver have no time limit. The thread ends with the process.
+    /// Ends the command's sessions and releases the lease, within the time that the lease has left. The
+    /// thread of the worker ends with the process.
     pub(super) fn end(self, left: LeftLease) {
         // A reader of the pipe that dlock had as stderr must not wait for this process.
         inherited::close_stderr();
-        let until = left.deadline.kill;
-        let (sender, finished) = mpsc::channel();
-        let work = move || {
-            self.send_requests(&left);
-            // The send fails only if the time is over.
-            let _ = sender.send(());
-        };
-        if thread::Builder::new().spawn(work).is_ok() {
-            let _ = finished.recv_timeout(until.since(clock::now()));
+        let Timing {
+            request_timeout,
+            ttl,
+            ..
+        } = self.timing;
+        let database = Database::new(self.targets.clone(), request_timeout, ttl);
+        if let Ok(worker) = Worker::start(database) {
+            let limit = left.deadline.kill.since(clock::now());
+            // Nobody is left to whom a failure could be reported. The lease then expires.
+            let _ = worker.call(limit, move |database| {
+                self.send_requests(&left, database);
+                Ok(())
+            });
         }
     }
 
-    fn send_requests(self, left: &LeftLease) {
+    fn send_requests(&self, left: &LeftLease, database: &mut Database) {
         let grant = Grant {
             owner_id: self.owner_id,
             token: left.token,
@@ -60,12 +64,6 @@ impl Abandoned {
         let release = release_after_death(grant, facts, self.min_hold);
         let until = left.deadline.kill;
         let mut lease = AbandonedLease::new(release, self.policy, until, clock::now());
-        let Timing {
-            request_timeout,
-            ttl,
-            ..
-        } = self.timing;
-        let mut database = Database::new(self.targets, request_timeout, ttl);
         loop {
             let now = clock::now();
             match lease.next(now) {

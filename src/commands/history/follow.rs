@@ -1,23 +1,23 @@
 //! `dlock history --follow`: shows each run when it ends, until a signal or a closed pipe ends dlock.
 //!
-//! The main thread prints. The database thread sends one request after another over one connection, which is replaced
-//! after an error. SIGINT ends the process as usual, because there is nothing to clean up.
+//! The main thread prints. A worker sends one request after another over one connection, which is replaced after an error.
+//! SIGINT ends the process as usual, because there is nothing to clean up.
 
 use std::collections::BTreeSet;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context;
 
 use crate::commands::{IO_TIMEOUT, QUERY_TIMEOUT};
-use crate::event::database::THREAD_NAME;
 use crate::exit::{ExitError, Status};
 use crate::report::history::{Following, json};
 use crate::report::layout::Layout;
 use crate::report::log::EventKind;
 use crate::report::{self, Reader, Report, messages};
 use crate::store::mysql::Database;
+use crate::store::mysql::worker::Worker;
 use crate::store::target::Targets;
 use crate::store::{Failure, FailureKind, History, HistoryEntry, HistoryFilter, HistorySince};
 use crate::sys::clock;
@@ -37,13 +37,6 @@ const BATCH: u32 = 10_000;
 /// transaction that commits later adds an entry between older ones.
 const OVERLAP: Duration = Duration::from_mins(1);
 
-/// Sends requests to the database thread and receives the responses.
-struct Requests {
-    sender: Sender<HistoryFilter>,
-    responses: Receiver<Result<History, Failure>>,
-    server: String,
-}
-
 /// Shows the latest entries that meet `filter`, oldest first, and then all new entries.
 ///
 /// # Errors
@@ -56,7 +49,9 @@ pub(super) fn run(
     targets: Targets,
     report: &Report,
 ) -> anyhow::Result<Status> {
-    let requests = Requests::start(actions, targets)?;
+    let worker = Worker::start(Database::new(targets, IO_TIMEOUT, QUERY_TIMEOUT * 4))
+        .context("cannot start a thread")?;
+    let actions = Arc::new(actions);
     let mut following = Following::new(layout);
     let mut seen = BTreeSet::new();
     let mut next = HistoryFilter {
@@ -71,7 +66,7 @@ pub(super) fn run(
         let History {
             entries,
             is_read_only,
-        } = match requests.send(next) {
+        } = match read(&worker, &actions, next) {
             Ok(history) => history,
             Err(failure) if is_first => {
                 return Err(ExitError::new(failure.kind.status(), failure).into());
@@ -88,7 +83,7 @@ pub(super) fn run(
                     report.info(EventKind::Waiting, &why);
                     last_failure = why;
                 }
-                requests.pause(INTERVAL);
+                thread::park_timeout(INTERVAL);
                 continue;
             }
         };
@@ -122,8 +117,20 @@ pub(super) fn run(
         }
         is_first = false;
         let took = clock::now().since(sent);
-        requests.pause(INTERVAL.max(took * IDLE_RATIO));
+        thread::park_timeout(INTERVAL.max(took * IDLE_RATIO));
     }
+}
+
+/// Reads the entries that meet `filter`.
+fn read(
+    worker: &Worker,
+    actions: &Arc<ActionSelection>,
+    filter: HistoryFilter,
+) -> Result<History, Failure> {
+    let actions = Arc::clone(actions);
+    worker.call(QUERY_TIMEOUT, move |database| {
+        database.history(actions.selection(), &filter)
+    })
 }
 
 /// Returns a value that is different for each entry.
@@ -137,56 +144,4 @@ fn overlapping(newest: &HistoryEntry) -> Option<HistorySince> {
     let time = humantime::parse_rfc3339(&newest.ended_at).ok()?;
     let time = time.duration_since(UNIX_EPOCH).ok()?;
     Some(HistorySince::At(time.saturating_sub(OVERLAP)))
-}
-
-impl Requests {
-    /// Starts the database thread.
-    fn start(actions: ActionSelection, targets: Targets) -> anyhow::Result<Self> {
-        let server = targets.to_string();
-        let (sender, filters) = mpsc::channel::<HistoryFilter>();
-        let (responder, responses) = mpsc::channel();
-        thread::Builder::new()
-            .name(THREAD_NAME.to_owned())
-            .spawn(move || {
-                let mut database = Database::new(targets, IO_TIMEOUT, QUERY_TIMEOUT * 4);
-                for filter in filters {
-                    let history = database.history(actions.selection(), &filter);
-                    if responder.send(history).is_err() {
-                        return;
-                    }
-                }
-            })
-            .context("cannot start a thread")?;
-        Ok(Self {
-            sender,
-            responses,
-            server,
-        })
-    }
-
-    /// Sends one request and waits for its response.
-    ///
-    /// # Errors
-    /// Fails if the request fails, or if there is no response in time.
-    fn send(&self, filter: HistoryFilter) -> Result<History, Failure> {
-        // A response that arrived too late belongs to an earlier request. The next request reads its entries again.
-        while self.responses.try_recv().is_ok() {}
-        let failure = |message| Failure::new(FailureKind::Unreachable, message);
-        let ended = || failure("the database thread has ended".to_owned());
-        self.sender.send(filter).map_err(|_| ended())?;
-        match self.responses.recv_timeout(QUERY_TIMEOUT) {
-            Ok(outcome) => outcome,
-            Err(RecvTimeoutError::Disconnected) => Err(ended()),
-            Err(RecvTimeoutError::Timeout) => {
-                let server = &self.server;
-                let why = format!("no response from {server} within {QUERY_TIMEOUT:?}");
-                Err(failure(why))
-            }
-        }
-    }
-
-    /// Waits for `duration`. No response arrives during the wait, unless an earlier request took too long.
-    fn pause(&self, duration: Duration) {
-        let _ = self.responses.recv_timeout(duration);
-    }
 }

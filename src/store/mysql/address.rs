@@ -4,11 +4,11 @@
 //! accepts writes, the holder continues on the new server, and the end of its session on the old server wakes the
 //! waiter there. A grant on the old server would then start a second command.
 
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use super::database::Database;
+use super::worker::Worker;
 use crate::lease::Grant;
 use crate::lease::timing::address_check_interval;
 use crate::mutant::{self, Safeguard};
@@ -100,23 +100,15 @@ impl Database {
         if !targets.can_move() || mutant::is_disabled(Safeguard::AddressCheck) {
             return false;
         }
-        let mut fresh = Self::new(targets.clone(), self.limit, self.idle);
-        let interrupter = fresh.interrupter();
-        let contender = contender.without_once();
-        let (sender, result) = mpsc::channel();
-        // The panic hook knows this thread by its name.
-        let name = thread::current().name().unwrap_or_default().to_owned();
-        let thread = thread::Builder::new().name(name).spawn(move || {
-            // The send fails only if the caller has given up.
-            let _ = sender.send(fresh.has_other_record(&contender, grant));
-        });
-        if thread.is_err() {
+        let fresh = Self::new(targets.clone(), self.limit, self.idle);
+        let Ok(worker) = Worker::start(fresh) else {
             return false;
-        }
-        result.recv_timeout(self.limit).unwrap_or_else(|_| {
-            interrupter.interrupt();
-            false
-        })
+        };
+        let contender = contender.clone().without_once();
+        let has_other = worker.call(self.limit, move |fresh| {
+            Ok(fresh.has_other_record(&contender, grant))
+        });
+        has_other.unwrap_or(false)
     }
 
     /// Returns true if the server accepts writes and its record does not have the grant.

@@ -5,20 +5,20 @@
 //! only after the previous request has ended, so a slow server gets fewer requests.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
-use crate::event::database::THREAD_NAME;
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
+use crate::store::mysql::worker::Worker;
 use crate::store::mysql::{Database, Selection};
 use crate::store::operator::OperatorResult;
 use crate::store::target::Targets;
 use crate::store::{Failure, FailureKind, HistoryEntry, HistoryFilter};
 use crate::sys::clock;
 use crate::sys::signal::SignalFd;
-use crate::sys::socket::Interrupter;
 use crate::watch::key::Key;
 use crate::watch::options::WatchOptions;
 use crate::watch::release_dialog::ConfirmedRelease;
@@ -89,13 +89,11 @@ struct InFlight {
 /// Sends the requests and receives all events.
 #[derive(Debug)]
 pub struct Poller {
-    server: String,
+    actions: Arc<ActionSelection>,
+    worker: Worker,
     interval: Duration,
     sender: Sender<PollEvent>,
     events: Receiver<PollEvent>,
-    requests: Sender<PollRequest>,
-    interrupter: Interrupter,
-    database: JoinHandle<()>,
     /// Time of the next snapshot request.
     due: BootInstant,
     /// The request in flight. None if no request is in flight.
@@ -119,21 +117,15 @@ impl Poller {
     /// Fails if the kernel cannot create a thread.
     pub fn start(options: WatchOptions, targets: Targets, signals: SignalFd) -> io::Result<Self> {
         let interval = options.interval;
-        let server = targets.to_string();
         let (sender, events) = mpsc::channel();
         forward_signals(signals, sender.clone())?;
         let database = Database::new(targets, IO_TIMEOUT, (interval * 2).max(MIN_SESSION_TIMEOUT));
-        let interrupter = database.interrupter();
-        let (requests, database) =
-            start_database_thread(options.actions, database, sender.clone())?;
         Ok(Self {
-            server,
+            actions: Arc::new(options.actions),
+            worker: Worker::start(database)?,
             interval,
             sender,
             events,
-            requests,
-            interrupter,
-            database,
             due: clock::now(),
             in_flight: None,
             is_connected: false,
@@ -179,8 +171,7 @@ impl Poller {
                         // An event for this request still follows, unless name resolution never ends.
                         request.until = None;
                         let limit = until.since(request.since);
-                        self.interrupter.interrupt();
-                        return PollEvent::Snapshot(Err(self.timeout_failure(limit)));
+                        return PollEvent::Snapshot(Err(self.worker.timed_out(limit)));
                     }
                     Some(until) => until,
                     None => now + TICK,
@@ -220,8 +211,11 @@ impl Poller {
             since: now,
             until: Some(now + limit),
         });
-        // The send fails only if the thread has ended. In that case no response arrives, and the timeout is reported.
-        let _ = self.requests.send(request);
+        let (actions, events) = (Arc::clone(&self.actions), self.sender.clone());
+        // If the thread has ended, no response arrives, and the timeout is reported.
+        self.worker.send(move |database| {
+            let _ = events.send(respond(&actions, request, database));
+        });
     }
 
     /// Updates the state of the requests after `event`. Returns None if the event must not be passed to the main loop.
@@ -287,16 +281,9 @@ impl Poller {
         {
             self.apply(event);
         }
-        drop(self.requests);
         if self.in_flight.is_none() {
-            // If the thread has panicked, the panic hook has already reported the panic.
-            let _ = self.database.join();
+            self.worker.stop();
         }
-    }
-
-    fn timeout_failure(&self, limit: Duration) -> Failure {
-        let message = format!("no response from {} within {limit:?}", self.server);
-        Failure::new(FailureKind::Unreachable, message)
     }
 }
 
@@ -314,40 +301,27 @@ fn forward_signals(signals: SignalFd, events: Sender<PollEvent>) -> io::Result<(
         .map(drop)
 }
 
-/// Starts the thread that sends the requests to the server.
-fn start_database_thread(
-    selection: ActionSelection,
-    mut database: Database,
-    events: Sender<PollEvent>,
-) -> io::Result<(Sender<PollRequest>, JoinHandle<()>)> {
-    let (requests, receiver) = mpsc::channel();
-    let thread = thread::Builder::new()
-        .name(THREAD_NAME.to_owned())
-        .spawn(move || {
-            for request in receiver {
-                let event = match request {
-                    PollRequest::Snapshot => {
-                        PollEvent::Snapshot(snapshot(&selection, &mut database))
-                    }
-                    PollRequest::History(action) => {
-                        let only = Selection::Named(std::slice::from_ref(&action));
-                        let history = database.history(only, &RUNS);
-                        PollEvent::History(action, history.map(|history| history.entries))
-                    }
-                    PollRequest::Release(release) => {
-                        // If the server has closed the connection, the result of a request on it would be unknown.
-                        database.hang_up();
-                        let wakes = release.request.wakes_holder(&release.shown);
-                        let outcome = database.apply_operator_request(&release.request, wakes);
-                        PollEvent::Released(release, outcome)
-                    }
-                };
-                if events.send(event).is_err() {
-                    return;
-                }
-            }
-        })?;
-    Ok((requests, thread))
+/// Carries out `request` on the database thread, and returns the event with its result.
+fn respond(
+    selection: &ActionSelection,
+    request: PollRequest,
+    database: &mut Database,
+) -> PollEvent {
+    match request {
+        PollRequest::Snapshot => PollEvent::Snapshot(snapshot(selection, database)),
+        PollRequest::History(action) => {
+            let only = Selection::Named(std::slice::from_ref(&action));
+            let history = database.history(only, &RUNS);
+            PollEvent::History(action, history.map(|history| history.entries))
+        }
+        PollRequest::Release(release) => {
+            // If the server has closed the connection, the result of a request on it would be unknown.
+            database.hang_up();
+            let wakes = release.request.wakes_holder(&release.shown);
+            let outcome = database.apply_operator_request(&release.request, wakes);
+            PollEvent::Released(release, outcome)
+        }
+    }
 }
 
 fn snapshot(

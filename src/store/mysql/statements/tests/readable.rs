@@ -67,14 +67,13 @@ fn decoded(text: &str) -> String {
             u8::from_str_radix(pair, 16).expect("a hex number")
         });
         let bytes: Vec<u8> = bytes.collect();
-        decoded += &match bytes
-            .iter()
-            .all(|byte| byte.is_ascii_graphic() || *byte == b' ')
-        {
+        let is_text = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
+        let literal = match bytes.iter().all(is_text) {
             true => format!("{:?}", String::from_utf8_lossy(&bytes)),
             false => format!("x'{digits}'"),
         };
-        decoded += rest;
+        decoded.push_str(&literal);
+        decoded.push_str(rest);
     }
     decoded
 }
