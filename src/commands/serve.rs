@@ -9,7 +9,7 @@ use crate::serve::server::{self, ServerSettings};
 use crate::store::target::{Secret, Targets};
 use crate::sys::heap;
 
-/// Serves the page until a fatal signal arrives, and returns 0 then.
+/// Serves the page until SIGINT, SIGTERM or SIGHUP arrives, and returns 0 then.
 ///
 /// # Errors
 /// Fails if the address is not local and there is no token, if the token file cannot be used, or if the server cannot

@@ -6,7 +6,6 @@
 use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
-use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -29,7 +28,7 @@ use crate::exit::{ExitError, Status};
 use crate::report::Report;
 use crate::report::log::EventKind;
 use crate::store::target::Targets;
-use crate::sys::signal::{self, JobControl, SignalFd};
+use crate::sys::signal;
 
 /// Maximum time for the headers of a request, and for an idle connection between two requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -59,39 +58,31 @@ pub struct ServerSettings {
     pub interval: Duration,
 }
 
-/// Serves the page until a fatal signal arrives.
+/// Serves the page until SIGINT, SIGTERM or SIGHUP arrives.
 ///
 /// # Errors
 /// Fails if the address cannot be used, or if the database refuses the first query for a reason that a retry does not
 /// change.
 pub fn run(settings: ServerSettings, targets: Targets, report: &Report) -> anyhow::Result<Status> {
     report.write_behind();
-    // All threads inherit the signal mask.
-    let signals = SignalFd::open(JobControl::Usual).context("cannot receive signals")?;
-    let (sender, fatal) = oneshot::channel();
-    let listen = thread::Builder::new().name("listen".to_owned());
-    listen
-        .spawn(move || {
-            while let Ok(received) = signals.take() {
-                if signal::is_fatal(received.number) {
-                    // The server has ended if this fails.
-                    let _ = sender.send(());
-                    return;
-                }
-            }
-        })
-        .context("cannot start a thread")?;
+    let (sender, stop) = oneshot::channel();
+    let mut sender = Some(sender);
+    signal::on_stop(move || {
+        // The server has ended if the send fails.
+        let _ = sender.take().map(|sender| sender.send(()));
+    })
+    .context("cannot receive signals")?;
     let mut builder = runtime::Builder::new_current_thread();
     let runtime = builder.enable_io().enable_time().build();
     let runtime = runtime.context("cannot start the event loop")?;
-    LocalSet::new().block_on(&runtime, serve(settings, targets, report, fatal))
+    LocalSet::new().block_on(&runtime, serve(settings, targets, report, stop))
 }
 
 async fn serve(
     settings: ServerSettings,
     targets: Targets,
     report: &Report,
-    mut fatal: oneshot::Receiver<()>,
+    mut stop: oneshot::Receiver<()>,
 ) -> anyhow::Result<Status> {
     let (log, mut lines) = mpsc::unbounded_channel();
     let renderings = Rc::<Renderings>::default();
@@ -104,7 +95,7 @@ async fn serve(
     tokio::select! {
         outcome = reader.check() => outcome
             .map_err(|failure| ExitError::new(failure.kind.status(), failure))?,
-        _ = &mut fatal => return Ok(Status::OK),
+        _ = &mut stop => return Ok(Status::OK),
     }
     let address = listener.address()?;
     report.info(EventKind::Listening, format!("listening on {address}"));
@@ -118,7 +109,7 @@ async fn serve(
     tokio::pin!(accept);
     loop {
         tokio::select! {
-            _ = &mut fatal => {
+            _ = &mut stop => {
                 reader.close().await;
                 return Ok(Status::OK);
             }

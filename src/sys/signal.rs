@@ -20,6 +20,23 @@ use super::inherited::was_ignored;
 use super::proc::is_below_us;
 use super::signal_mask::SignalMask;
 
+/// Calls `stop` on a new thread when SIGINT, SIGTERM or SIGHUP arrives. Signals that were ignored when dlock was started
+/// stay ignored.
+///
+/// # Errors
+/// Fails if the kernel cannot create a thread or a descriptor.
+#[cfg(feature = "serve")]
+pub fn on_stop(stop: impl FnMut() + Send + 'static) -> io::Result<()> {
+    ctrlc::set_handler(stop).map_err(io::Error::other)?;
+    for signal in [SIGHUP, SIGINT, libc::SIGTERM] {
+        if was_ignored(signal) {
+            // SAFETY: the signal is valid, and SIG_IGN is not a handler.
+            unsafe { libc::signal(signal, libc::SIG_IGN) };
+        }
+    }
+    Ok(())
+}
+
 /// Signals that the kernel sends to a process group of a terminal, because of a key, a new window size, a hang-up, or
 /// an access to the terminal from the background.
 const TERMINAL: [i32; 8] = [

@@ -62,6 +62,32 @@ fn unix_socket_lets_the_group_connect_if_the_umask_does() {
 }
 
 #[test]
+fn signal_ignored_at_start_does_not_end_the_server() {
+    let database = shared(Flavour::MariaDb).database("serve");
+    Holder::on(&database, &[]).end();
+    let shell = [
+        "-c",
+        r#"trap '' HUP; exec "$@""#,
+        "sh",
+        env!("CARGO_BIN_EXE_dlock"),
+    ];
+    let running = Dlock::of(Path::new("/bin/sh"), shell)
+        .args(["serve", "--listen", "127.0.0.1:0"])
+        .env("DLOCK_URL", database.url())
+        .start();
+    running.wait_for_output("listening on ");
+    let status = fs::read_to_string(format!("/proc/{}/status", running.pid()));
+    let status = status.expect("dlock runs");
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = u64::from_str_radix(ignored.expect("a mask").trim(), 16).expect("a number");
+    // Signal n is bit n - 1, and SIGHUP is 1.
+    assert_eq!(ignored & 1, 1, "{status}");
+    running.signal("INT");
+    let outcome = running.wait();
+    assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+}
+
+#[test]
 fn addresses_that_other_machines_reach_need_a_token() {
     let database = shared(Flavour::MariaDb).database("serve");
     Holder::on(&database, &[]).end();
