@@ -24,15 +24,13 @@ use std::time::Duration;
 use anyhow::Context;
 
 use crate::exit::{ExitError, Status};
+use crate::locks::IO_TIMEOUT;
 use crate::report::Report;
 use crate::store::mysql::Database;
 use crate::store::mysql::worker::Worker;
 use crate::store::target::Targets;
 use crate::store::{Failure, FailureKind, Holder};
 use crate::sys::{host, user};
-
-/// Maximum time of each connect, read and write of a subcommand that sends one query.
-const IO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Maximum time of a whole query, including name resolution. A healthy server normally needs much
 /// less time for any query, and the limit is short enough for a user who waits at a terminal.

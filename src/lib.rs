@@ -22,6 +22,7 @@ pub mod config;
 pub mod event;
 pub mod exit;
 pub mod lease;
+pub mod locks;
 pub mod metrics;
 pub mod mutant;
 pub mod outcome;

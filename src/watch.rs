@@ -13,8 +13,6 @@ pub mod list;
 pub mod options;
 pub mod release_dialog;
 mod release_page;
-pub mod selection;
-pub mod snapshot;
 mod staleness;
 pub mod state;
 pub mod terminal;

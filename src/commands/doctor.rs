@@ -5,10 +5,11 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 
 use anyhow::Context;
 
-use super::{IO_TIMEOUT, QUERY_TIMEOUT};
+use super::QUERY_TIMEOUT;
 use crate::cli::doctor::DoctorArgs;
 use crate::config::{ConfigFileState, ConnectionSettings};
 use crate::exit::Status;
+use crate::locks::IO_TIMEOUT;
 use crate::report;
 use crate::report::doctor::{ConfigFileLine, SettingLine, SettingsReport};
 use crate::store::Failure;

@@ -5,12 +5,12 @@ mod follow;
 use super::query_once;
 use crate::cli::history::HistoryArgs;
 use crate::exit::Status;
+use crate::locks::selection::ActionSelection;
 use crate::report::layout::Layout;
 use crate::report::log::EventKind;
 use crate::report::{self, Report, messages};
 use crate::store::HistoryFilter;
 use crate::store::target::Targets;
-use crate::watch::selection::ActionSelection;
 
 /// Shows the most recent runs, newest first. If there are none, describes the named actions. With `--follow`, shows
 /// them oldest first, and then shows each new run.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{operator, query_once};
 use crate::cli::status::StatusArgs;
 use crate::exit::{ExitError, Status};
+use crate::locks::selection::ActionSelection;
 use crate::report::layout::Layout;
 use crate::report::log::EventKind;
 use crate::report::status::Connections;
@@ -14,7 +15,6 @@ use crate::store::{LockRecord, LockState};
 use crate::sys::clock;
 use crate::watch::app;
 use crate::watch::options::WatchOptions;
-use crate::watch::selection::ActionSelection;
 
 /// Shows the selected actions once, or repeatedly with `--watch`. With `--check`, prints nothing
 /// and returns a status that shows whether at least one of the actions is held or paused.

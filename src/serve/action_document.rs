@@ -4,12 +4,12 @@
 use serde::Serialize;
 
 use crate::lease::instant::BootInstant;
+use crate::locks::snapshot::TimedSnapshot;
 use crate::report::advice::{Advice, advice};
 use crate::report::format::{json_line, millis};
 use crate::report::history::{RunJson, result, runs};
 use crate::report::status::{Connections, LockJson, lock_document};
 use crate::store::{HistoryEntry, HistoryOutcome, LockRecord};
-use crate::watch::snapshot::TimedSnapshot;
 
 /// The last runs of an action.
 #[derive(Debug)]

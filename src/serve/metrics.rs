@@ -6,10 +6,10 @@
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
+use crate::locks::snapshot::TimedSnapshot;
 use crate::metrics::{escaped, seconds};
 use crate::store::diagnosis::{Diagnosis, Severity};
 use crate::store::{HistoryOutcome, LockRecord, LockState};
-use crate::watch::snapshot::TimedSnapshot;
 
 /// The present state of one action.
 struct ActionMetrics<'a> {

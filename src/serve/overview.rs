@@ -10,13 +10,13 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::lease::action::Action;
+use crate::locks::snapshot::TimedSnapshot;
 use crate::report::advice::{Advice, advice, needs_no_command};
 use crate::report::format::{json_line, millis};
 use crate::report::history::outcome_text;
 use crate::report::messages;
 use crate::store::diagnosis::{Diagnosis, Severity};
 use crate::store::{Expiry, HistoryOutcome, LockRecord};
-use crate::watch::snapshot::TimedSnapshot;
 
 /// Maximum number of actions that the page describes above the list. An operator reads no more at a glance. The page shows
 /// the number of the others.

@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use crate::locks::IO_TIMEOUT;
 use crate::store::Failure;
 use crate::store::mysql::Database;
 use crate::store::mysql::worker::Worker;
 use crate::store::target::Targets;
-use crate::watch::app::poller::IO_TIMEOUT;
 
 /// Time without a query after which the server ends the session, if this process does not close the connection.
 const SESSION_TIMEOUT: Duration = Duration::from_mins(5);

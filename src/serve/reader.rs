@@ -20,13 +20,13 @@ use crate::exit::Status;
 use crate::lease::Token;
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
+use crate::locks::selection::ActionSelection;
+use crate::locks::snapshot::TimedSnapshot;
+use crate::locks::{CONNECT_TIMEOUT, RESPONSE_TIMEOUT};
 use crate::store::mysql::{Database, Selection};
 use crate::store::target::Targets;
 use crate::store::{Failure, FailureKind, HistoryFilter, LockRecord};
 use crate::sys::{clock, heap};
-use crate::watch::app::poller::{CONNECT_TIMEOUT, RESPONSE_TIMEOUT};
-use crate::watch::selection::ActionSelection;
-use crate::watch::snapshot::TimedSnapshot;
 
 /// Time without a query after which the connection is closed. It is longer than the usual interval of a monitoring
 /// system, so that a scrape normally needs no login.

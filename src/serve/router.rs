@@ -20,9 +20,9 @@ use super::rendering::{Dropped, Rendering, Renderings};
 use super::viewers::{Events, Viewer};
 use super::{action_document, metrics};
 use crate::lease::action::Action;
+use crate::locks::snapshot::TimedSnapshot;
 use crate::report::status::{Connections, write_json};
 use crate::sys::clock;
-use crate::watch::snapshot::TimedSnapshot;
 
 /// Maximum number of viewers. Each one uses a connection all the time. The limit leaves room for as many viewers beside
 /// 200 slow ones, which the kernel's buffers can hide for hours, and for the other connections of these viewers.

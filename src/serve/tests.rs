@@ -10,9 +10,9 @@ use super::action_document::{self, Runs};
 use super::metrics;
 use super::overview::Overview;
 use crate::lease::instant::BootInstant;
+use crate::locks::snapshot::TimedSnapshot;
 use crate::report::tests::records::{HOSTILE, HOSTILE_NAME, snapshot, states, texts, waiters};
 use crate::store::{LockRecord, Waiter};
-use crate::watch::snapshot::TimedSnapshot;
 
 const INTERVAL: Duration = Duration::from_secs(2);
 

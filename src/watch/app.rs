@@ -12,10 +12,10 @@ use anyhow::Context;
 
 use self::poller::{PollEvent, Poller};
 use super::options::WatchOptions;
-use super::snapshot::TimedSnapshot;
 use super::state::{Header, KeyEffect, ScreenState};
 use super::terminal::{Screen, keyboard};
 use crate::exit::{ExitError, Status};
+use crate::locks::snapshot::TimedSnapshot;
 use crate::report::Report;
 use crate::report::style::Colors;
 use crate::store::Holder;

@@ -1,8 +1,8 @@
 //! The state of the details page: the latest record and the history of the action that the user has opened.
 
-use super::snapshot::TimedSnapshot;
 use crate::lease::Token;
 use crate::lease::action::Action;
+use crate::locks::snapshot::TimedSnapshot;
 use crate::store::{HistoryEntry, HistoryOutcome, LockRecord, LockState};
 
 /// The data on the details page.

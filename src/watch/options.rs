@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::selection::ActionSelection;
+use crate::locks::selection::ActionSelection;
 use crate::report::layout::Layout;
 use crate::store::Holder;
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// The layers of `src`. Each layer may import only from the layers before it in the list. A module that is not in the
 /// list belongs to the longest entry that contains the module.
-const LAYERS: [&str; 21] = [
+const LAYERS: [&str; 22] = [
     "mutant",
     "lease",
     "sys",
@@ -26,6 +26,7 @@ const LAYERS: [&str; 21] = [
     "process",
     "event",
     "outcome",
+    "locks",
     "watch",
     "watch::terminal",
     "watch::app",

@@ -11,7 +11,7 @@ use crate::checks::{Fate, KillKind, Replica, Round};
 use crate::cli_runner::{Dlock, Running};
 use crate::command::Stage;
 use crate::kill::kill;
-use crate::migration::{MAX_DELAY, result};
+use crate::migration::result;
 use crate::observer::Observer;
 use crate::options::Options;
 use crate::servers::{Flavour, Server};
@@ -99,7 +99,7 @@ impl<'a> Alters<'a> {
             next,
             replicas: Vec::<Replica>::from(replicas),
             schema,
-            allowed: self.options.ttl() + MAX_DELAY,
+            allowed: kind.allowed(self.options.ttl()),
         }
     }
 

@@ -10,12 +10,18 @@ use std::time::Duration;
 /// because it cannot commit before the next start.
 pub(crate) const WINDOW: Duration = Duration::from_millis(250);
 
+/// Promised maximum time from the end of the ttl to the next start, if the server stops the statement immediately.
+const MAX_DELAY: Duration = Duration::from_secs(1);
+
+/// Promised maximum time from the death of dlock alone to the next start, if the server stops the statement immediately.
+const AFTER_PARENT: Duration = Duration::from_millis(500);
+
 /// Which processes of the holder are killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KillKind {
     /// The processes of the command that are connected to the server. If there are none, all processes of the command.
     Client,
-    /// dlock's parent process. The monitor then kills the command.
+    /// dlock's parent process. The monitor then kills the command, and releases the lease.
     Parent,
     /// All processes of the holder at once, as if its machine had died.
     All,
@@ -23,6 +29,14 @@ pub(crate) enum KillKind {
 
 impl KillKind {
     pub(crate) const EACH: [Self; 3] = [Self::Client, Self::Parent, Self::All];
+
+    /// Returns the promised time from the kill to the next start, if the server stops the statement immediately.
+    pub(crate) fn allowed(self, ttl: Duration) -> Duration {
+        match self {
+            Self::Parent => AFTER_PARENT,
+            Self::Client | Self::All => ttl + MAX_DELAY,
+        }
+    }
 }
 
 impl fmt::Display for KillKind {

@@ -25,9 +25,6 @@ const REPLICAS: usize = 3;
 /// First estimate of the time from the start of a tool to its ALTER.
 const FIRST_ESTIMATE: Duration = Duration::from_millis(1_500);
 
-/// Promised maximum time from the end of the ttl to the next start, if the server stops the statement immediately.
-pub(crate) const MAX_DELAY: Duration = Duration::from_secs(1);
-
 /// Time after the kill for which the harness waits for all replicas.
 const MAX_ROUND: Duration = Duration::from_mins(1);
 
@@ -133,7 +130,7 @@ impl<'a> Migrations<'a> {
             next,
             replicas,
             schema,
-            allowed: self.options.ttl() + MAX_DELAY,
+            allowed: kind.allowed(self.options.ttl()),
         }
     }
 

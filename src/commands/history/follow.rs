@@ -10,8 +10,10 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context;
 
-use crate::commands::{IO_TIMEOUT, QUERY_TIMEOUT};
+use crate::commands::QUERY_TIMEOUT;
 use crate::exit::{ExitError, Status};
+use crate::locks::IO_TIMEOUT;
+use crate::locks::selection::ActionSelection;
 use crate::report::history::{Following, json};
 use crate::report::layout::Layout;
 use crate::report::log::EventKind;
@@ -21,7 +23,6 @@ use crate::store::mysql::worker::Worker;
 use crate::store::target::Targets;
 use crate::store::{Failure, FailureKind, History, HistoryEntry, HistoryFilter, HistorySince};
 use crate::sys::clock;
-use crate::watch::selection::ActionSelection;
 
 /// Minimum time between two requests.
 const INTERVAL: Duration = Duration::from_secs(1);

@@ -5,12 +5,12 @@ use std::time::UNIX_EPOCH;
 
 use super::poller::{PollEvent, Poller};
 use crate::exit::Status;
+use crate::locks::snapshot::TimedSnapshot;
 use crate::report::layout::Layout;
 use crate::report::log::EventKind;
 use crate::report::status::{Connections, json, table};
 use crate::report::{self, Reader, Report, messages};
 use crate::sys::signal;
-use crate::watch::snapshot::TimedSnapshot;
 
 /// Prints until a fatal signal arrives or the reader of stdout closes the pipe.
 ///

@@ -12,6 +12,9 @@ use std::time::Duration;
 
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
+use crate::locks::selection::ActionSelection;
+use crate::locks::snapshot::TimedSnapshot;
+use crate::locks::{CONNECT_TIMEOUT, IO_TIMEOUT, RESPONSE_TIMEOUT};
 use crate::store::mysql::worker::Worker;
 use crate::store::mysql::{Database, Selection};
 use crate::store::operator::OperatorResult;
@@ -22,19 +25,6 @@ use crate::sys::signal::SignalFd;
 use crate::watch::key::Key;
 use crate::watch::options::WatchOptions;
 use crate::watch::release_dialog::ConfirmedRelease;
-use crate::watch::selection::ActionSelection;
-use crate::watch::snapshot::TimedSnapshot;
-
-/// Maximum time of one connect, one read, or one write, as for `status` without `--watch`.
-pub const IO_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Maximum time to wait for a response on an open connection. Then the connection is dropped. The limit is below
-/// `IO_TIMEOUT`, so it also applies to a server that sends one byte per second.
-pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(4);
-
-/// Maximum time to wait for a response if dlock must connect first, including name resolution. A login takes several
-/// round trips, so a shorter limit could prevent every connection over a slow network.
-pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Maximum time between two redraws, because the screen shows ages in seconds.
 const TICK: Duration = Duration::from_secs(1);

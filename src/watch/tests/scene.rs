@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
 use crate::lease::{OwnerId, Token};
+use crate::locks::snapshot::TimedSnapshot;
 use crate::report::line::StyledLine;
 use crate::store::session_states::SessionStates;
 use crate::store::{
@@ -12,7 +13,6 @@ use crate::store::{
 };
 use crate::watch::frame::Size;
 use crate::watch::key::Key;
-use crate::watch::snapshot::TimedSnapshot;
 use crate::watch::state::{Header, KeyEffect, ScreenState};
 
 /// The usual size of a terminal.
