@@ -91,7 +91,7 @@ impl Tally {
         }
         self.violated += usize::from(round.is_violated());
         self.windows += usize::from(window.is_some());
-        self.allowed = round.allowed;
+        self.allowed = self.allowed.max(round.allowed);
         let Round { kind, moment, .. } = round;
         let mut text = format!(
             "{} {} round {number}: {kind} killed {moment}",
@@ -157,7 +157,7 @@ impl Tally {
         format!(
             "{} on {}: {} of {} rounds without a failure (failed by kind: {}); {} with a statement of the killed command alive at the next \
              start, {} with an idle session; {} killed within {WINDOW:?} of a commit without its record\n  from the kill \
-             to the next start {} ({} s and the stop of the statement allowed, {} late); from KILL, or the last statement, to the end of the \
+             to the next start {} ({} s allowed, {} s if only dlock was killed, and the stop of the statement; {} late); from KILL, or the last statement, to the end of the \
              session {}\n",
             self.name,
             self.flavour,
@@ -169,6 +169,7 @@ impl Tally {
             self.windows,
             middle_and_longest(&self.starts),
             seconds(self.allowed),
+            seconds(KillKind::Parent.allowed(self.allowed)),
             self.late,
             middle_and_longest(&self.stops)
         )
