@@ -8,7 +8,7 @@ use crate::lease::Grant;
 use crate::metrics::MetricsResult;
 use crate::process::supervisor::{KILL, StopReason};
 use crate::protocol::release::Released;
-use crate::store::{HistoryOutcome, Loss, QueueLock, ReleaseRequest, RunRecord};
+use crate::store::{HistoryOutcome, Loss, QueueLock, ReleaseRequest, RunHistory, RunRecord};
 use crate::sys::tree::ExitReason;
 
 /// The outcome of a run.
@@ -156,6 +156,7 @@ impl RunOutcome {
                 dlock_status: self.dlock_status(),
             }),
             clears_sessions: false,
+            history: RunHistory::Written,
             handed_off: false,
         }
     }

@@ -36,7 +36,7 @@ pub use self::record::{
 };
 pub use self::request::{
     AcquireMode, AcquireRequest, EndSessionsRequest, LastRead, QueueEntry, QueueLock, Reassertion,
-    ReleaseRequest, RenewRequest, Request, WaitRequest,
+    ReleaseRequest, RenewRequest, Request, RunHistory, WaitRequest,
 };
 pub use self::response::{EarlierSessions, Loss, Response, SessionsLeft, TimedResponse};
 

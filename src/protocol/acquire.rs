@@ -168,6 +168,8 @@ pub struct Acquire {
     /// lock does not order. None if there is no such waiter, or if the record cannot be acquired.
     free_since: Option<BootInstant>,
     failure: Option<Failure>,
+    /// The success that makes the run unnecessary, although this process holds the lease. None if there is none.
+    done: Option<Success>,
     /// Send time of the first attempt with an unknown outcome. None if the outcome of every attempt is known.
     unknown_since: Option<BootInstant>,
 }
@@ -196,6 +198,7 @@ impl Acquire {
             entry: OwnEntry::None,
             free_since: None,
             failure: None,
+            done: None,
             unknown_since: None,
         }
     }
@@ -290,8 +293,11 @@ impl Acquire {
             AcquirePhase::FreeOwnRecord(token) => Request::Release(ReleaseRequest {
                 token: Some(token),
                 has_entry: false,
-                // This session keeps its queue lock, so this contender stays the queue head.
-                queue_lock: QueueLock::Unavailable,
+                // A contender that tries again keeps its queue lock, so it stays the queue head.
+                queue_lock: match self.done {
+                    Some(_) => self.queue_lock(),
+                    None => QueueLock::Unavailable,
+                },
                 ..self.release_everything()
             }),
             AcquirePhase::Get
@@ -345,6 +351,10 @@ impl Acquire {
                 self.observe(now, times, record, queue);
             }
             Ok(Response::AlreadyDone(success)) => self.phase = AcquirePhase::Done(success.clone()),
+            Ok(Response::HeldThoughDone(token, success)) => {
+                self.done = Some(success.clone());
+                self.phase = AcquirePhase::FreeOwnRecord(*token);
+            }
             Ok(Response::WaitEnded | Response::WaitSliced) if self.is_slice(response) => {}
             Ok(Response::WaitEnded | Response::WaitSliced) => self.wait_ended(now),
             Ok(Response::HasLetPass(position)) => {
@@ -353,12 +363,15 @@ impl Acquire {
                 self.backoff.has_let_pass();
             }
             Ok(Response::Lost(_)) => self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree),
-            Ok(Response::Released | Response::ReleasedUnrecorded(_) | Response::NotHolder(_)) => {
+            Ok(Response::Released | Response::NotHolder(_)) => {
                 self.unknown_since = None;
                 if let AcquirePhase::FreeOwnRecord(token) = self.phase {
                     self.lost_grants.add_spent(token);
                 }
-                self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree);
+                self.phase = match self.done.take() {
+                    Some(success) => AcquirePhase::Done(success),
+                    None => AcquirePhase::TryAcquire(AcquireMode::IfFree),
+                };
             }
             // An acquisition does not send the requests to which these responses belong.
             Ok(Response::Record(_) | Response::HandedOff | Response::Sessions(_)) => {}

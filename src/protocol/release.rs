@@ -11,7 +11,8 @@ use crate::lease::instant::BootInstant;
 use crate::lease::{Grant, Token};
 use crate::mutant::{self, Safeguard};
 use crate::store::{
-    Failure, FailureKind, Loss, QueueLock, ReleaseRequest, Request, Response, TimedResponse,
+    Failure, FailureKind, Loss, QueueLock, ReleaseRequest, Request, Response, RunHistory,
+    TimedResponse,
 };
 
 /// Pause between a hand-off and the release. During this pause, the next contender can take over the record.
@@ -64,6 +65,8 @@ pub struct Releasing {
     /// True if an earlier release request was sent and failed, so its outcome is unknown.
     is_unknown: bool,
     failure: Option<Failure>,
+    /// The failure because of which the history is not written. None if it is written.
+    unrecorded: Option<Failure>,
 }
 
 impl Releasing {
@@ -87,6 +90,7 @@ impl Releasing {
             next_at: now,
             is_unknown: false,
             failure: None,
+            unrecorded: None,
         }
     }
 
@@ -124,9 +128,11 @@ impl Releasing {
                     self.next_at = now + HANDOFF_TIME;
                 }
             }
-            (_, Ok(Response::Released)) => self.phase = ReleasePhase::Over(Released::Recorded),
-            (_, Ok(Response::ReleasedUnrecorded(failure))) => {
-                self.phase = ReleasePhase::Over(Released::Unrecorded(failure.clone()));
+            (_, Ok(Response::Released)) => {
+                self.phase = ReleasePhase::Over(match self.unrecorded.take() {
+                    Some(failure) => Released::Unrecorded(failure),
+                    None => Released::Recorded,
+                });
             }
             (_, Ok(Response::NotHolder(loss))) => {
                 self.phase = ReleasePhase::Over(match loss {
@@ -136,6 +142,15 @@ impl Releasing {
                 });
             }
             (_, Ok(_)) => {}
+            // The history cannot be written.
+            (_, Err(failure))
+                if matches!(failure.kind, FailureKind::Denied | FailureKind::NoTables)
+                    && self.request.run.is_some()
+                    && self.request.history == RunHistory::Written =>
+            {
+                self.request.history = RunHistory::Skipped;
+                self.unrecorded = Some(failure.clone());
+            }
             (_, Err(failure)) => {
                 self.is_unknown |= response.could_release;
                 if failure.kind == FailureKind::NoQueueLock {
@@ -183,3 +198,6 @@ impl Releasing {
         self.failure = None;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -139,11 +139,23 @@ pub struct ReleaseRequest {
     pub keep: Option<Duration>,
     /// The completed run, which is recorded in the same transaction as the release. None if no command ran.
     pub run: Option<RunRecord>,
+    /// Whether the run is recorded in the history.
+    pub history: RunHistory,
     /// True if no session of the command is left on the server, so that the next holder need not look for sessions.
     pub clears_sessions: bool,
     /// True if a [hand-off](Request::HandOff) may have preceded this release. In that case the record may already
     /// contain the next holder.
     pub handed_off: bool,
+}
+
+/// Whether a release records its run in the history. A success of `--once` is recorded in any case, because other
+/// contenders rely on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RunHistory {
+    /// The run is recorded if the contender keeps a history.
+    Written,
+    /// The run is not recorded, because the history cannot be written.
+    Skipped,
 }
 
 impl ReleaseRequest {
@@ -162,6 +174,7 @@ impl ReleaseRequest {
             has_entry: true,
             keep: None,
             run: None,
+            history: RunHistory::Written,
             clears_sessions: false,
             handed_off: false,
         }

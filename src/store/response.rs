@@ -15,6 +15,9 @@ pub enum Response {
     /// This process holds the lease, but this attempt did not change the record. An earlier attempt acquired the lease
     /// at an unknown time.
     AlreadyHeld(Token),
+    /// This process holds the lease under this token, but a recorded success makes a run unnecessary, so it must release
+    /// the lease. The success was recorded after the attempt read the successes, and before the grant.
+    HeldThoughDone(Token, Success),
     /// This process does not hold the lease. Contains the current record and the state of the queue.
     NotAcquired(LockRecord, QueueState),
     /// Contains the current record.
@@ -43,8 +46,6 @@ pub enum Response {
     /// This process held and released the lease. With `--min-hold`, the record may stay held for some time. The run is
     /// recorded if the request contained a run to record.
     Released,
-    /// This process held and released the lease, but the history could not be written because of this failure.
-    ReleasedUnrecorded(Failure),
     /// This process no longer held the lease, or could not hand it off. No success was recorded. Contains the reason,
     /// or None if the reason is unknown.
     NotHolder(Option<Loss>),

@@ -6,8 +6,8 @@ use dlock::store::operator::OperatorAction;
 use dlock::store::session::{CommandConnections, SessionLook, SessionPolicy};
 use dlock::store::{
     AcquireMode, AcquireRequest, DatabaseId, Failure, FailureKind, HistoryOutcome, LastRead,
-    QueueEntry, QueueLock, Reassertion, ReleaseRequest, RenewRequest, Request, Response, RunRecord,
-    Version, WaitRequest,
+    QueueEntry, QueueLock, Reassertion, ReleaseRequest, RenewRequest, Request, Response,
+    RunHistory, RunRecord, Version, WaitRequest,
 };
 use std::time::Duration;
 
@@ -517,6 +517,7 @@ impl ModelSide {
                         processes_killed: 0,
                         dlock_status: None,
                     }),
+                    history: RunHistory::Written,
                     clears_sessions,
                     handed_off,
                 })

@@ -151,7 +151,7 @@ pub(crate) fn observed_response(
             Response::Record(_)
             | Response::Sessions(_)
             | Response::AlreadyDone(_)
-            | Response::ReleasedUnrecorded(_) => ObservedResponse::Unexpected,
+            | Response::HeldThoughDone(..) => ObservedResponse::Unexpected,
         },
     }
 }

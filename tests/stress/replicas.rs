@@ -1,5 +1,5 @@
-//! Runs a round. Many replicas start together with a task that must succeed exactly once. The first holder is killed
-//! when its command is half done, and other replicas are stopped while they wait.
+//! Runs a round. Many replicas start together with a task that must succeed exactly once. All processes of the first
+//! holder are killed when its command is half done, and other replicas are stopped while they wait.
 
 use std::fs;
 use std::thread;
@@ -77,7 +77,7 @@ pub(crate) fn round(database: &Database, options: &Options, number: u32) -> Roun
     // The lease is renewed every sixth of the ttl, so the kill can happen at any time between two renewals.
     thread::sleep(options.ttl.mul_f64(rng.f64() / 3.0));
     let killed = Instant::now();
-    replicas[first].signal("KILL");
+    replicas[first].crash();
     eventually("all replicas have ended", || {
         for (replica, end) in replicas.iter_mut().zip(&mut ends) {
             if end.is_none() && replica.is_over() {

@@ -11,7 +11,7 @@ use crate::protocol::acquire::AcquiredLease;
 use crate::protocol::release::{ReleaseStep, Released, Releasing};
 use crate::report::log::{EventKind, EventMeta, rfc3339};
 use crate::report::{lost_grant, messages};
-use crate::store::{Loss, ReleaseRequest};
+use crate::store::{Loss, ReleaseRequest, RunHistory};
 use crate::sys::{clock, signal};
 
 impl EventLoop<'_> {
@@ -37,6 +37,10 @@ impl EventLoop<'_> {
         let min_hold = args.once.min_hold.unwrap_or_default();
         let request = ReleaseRequest {
             has_entry: lease.has_entry,
+            history: match args.history {
+                0 => RunHistory::Skipped,
+                _ => RunHistory::Written,
+            },
             clears_sessions: clears_sessions && run.sessions.clears_record(),
             ..(run.outcome).request(lease.grant, run.renewals.queue_lock(), run.facts, min_hold)
         };

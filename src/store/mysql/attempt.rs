@@ -9,8 +9,8 @@ use super::{rows, statements};
 use crate::lease::Grant;
 use crate::store::read_back::AttemptReadBack;
 use crate::store::{
-    AcquireMode, AcquireRequest, Contender, Failure, FailureKind, QueueEntry, QueueLock,
-    ReleaseRequest, Response, Success, WaitRequest,
+    AcquireMode, AcquireRequest, Contender, Failure, FailureKind, QueueEntry, QueueLock, Response,
+    Success, WaitRequest,
 };
 
 /// Data read back after an attempt, and the success that makes the run unnecessary, if there is one. None if the action
@@ -159,17 +159,8 @@ impl Database {
             return Err(rows::row_missing());
         };
         match (row.granted(owner_id), success) {
-            // The success was recorded after the attempt read the successes, and before the grant. While this process
-            // holds the lease, no other contender can record a success. The run is unnecessary, so the lease is
-            // released.
-            (Some(_), Some(success)) => {
-                let request = ReleaseRequest {
-                    has_entry: false,
-                    ..ReleaseRequest::without_run(owner_id, Some(row.owner.token), queue_lock)
-                };
-                self.release(contender, &request)?;
-                Ok(Response::AlreadyDone(success))
-            }
+            // While this process holds the lease, no other contender can record a success.
+            (Some(_), Some(success)) => Ok(Response::HeldThoughDone(row.owner.token, success)),
             (Some(response), None) => {
                 let token = row.owner.token;
                 self.confirm_address(contender, Grant { owner_id, token }, queue_lock)?;

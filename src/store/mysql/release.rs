@@ -6,7 +6,7 @@ use super::{rows, statements};
 use crate::lease::{Grant, Token};
 use crate::store::lost_grant::has_lost;
 use crate::store::read_back::NextGrant;
-use crate::store::{Contender, Failure, FailureKind, Loss, ReleaseRequest, Response};
+use crate::store::{Contender, Failure, FailureKind, Loss, ReleaseRequest, Response, RunHistory};
 
 impl Database {
     /// Hands off the lease on the open connection. If there is no open connection, sends nothing and returns
@@ -37,42 +37,33 @@ impl Database {
         contender: &Contender,
         request: &ReleaseRequest,
     ) -> Result<Response, Failure> {
-        let release = statements::release(contender, request, self.handed_off_on.as_deref());
-        match self.exchange(RequestKind::Release, &release, rows::release_result) {
-            // The history cannot be written, so the lease is released without a history entry. A success is still
-            // recorded, because other contenders rely on it.
-            Err(failure)
-                if request.run.is_some()
-                    && contender.history > 0
-                    && matches!(failure.kind, FailureKind::Denied | FailureKind::NoTables) =>
-            {
-                let without = Contender {
+        let without_history;
+        let contender = match request.history {
+            RunHistory::Written => contender,
+            RunHistory::Skipped => {
+                without_history = Contender {
                     history: 0,
                     ..contender.clone()
                 };
-                Ok(match self.release(&without, request)? {
-                    Response::Released => Response::ReleasedUnrecorded(failure),
-                    other => other,
-                })
+                &without_history
             }
-            Err(failure) => Err(failure),
-            Ok(freed) => {
-                let response = freed.answer().ok_or_else(not_released)?;
-                if freed.needs_reconciling(request) {
-                    self.reconcile(contender, request, freed.revoked)?;
-                }
-                Ok(match (&response, request.token) {
-                    (Response::NotHolder(loss @ (None | Some(Loss::TakenOver))), Some(token))
-                        if freed.next == NextGrant::None =>
-                    {
-                        let owner_id = request.owner_id;
-                        let found = self.lost_grant(contender, Grant { owner_id, token })?;
-                        Response::NotHolder(found.or(*loss))
-                    }
-                    _ => response,
-                })
-            }
+        };
+        let release = statements::release(contender, request, self.handed_off_on.as_deref());
+        let freed = self.exchange(RequestKind::Release, &release, rows::release_result)?;
+        let response = freed.answer().ok_or_else(not_released)?;
+        if freed.needs_reconciling(request) {
+            self.reconcile(contender, request, freed.revoked)?;
         }
+        Ok(match (&response, request.token) {
+            (Response::NotHolder(loss @ (None | Some(Loss::TakenOver))), Some(token))
+                if freed.next == NextGrant::None =>
+            {
+                let owner_id = request.owner_id;
+                let found = self.lost_grant(contender, Grant { owner_id, token })?;
+                Response::NotHolder(found.or(*loss))
+            }
+            _ => response,
+        })
     }
 
     /// Reads whether the database has lost `grant`. None if it has not, or if the read fails.

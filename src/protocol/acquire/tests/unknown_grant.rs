@@ -10,7 +10,9 @@ use super::{
 };
 use crate::lease::Token;
 use crate::lease::instant::BootInstant;
-use crate::store::{EarlierSessions, FailureKind, LockRecord, QueueLockOwner, Request, Response};
+use crate::store::{
+    EarlierSessions, FailureKind, LockRecord, QueueLock, QueueLockOwner, Request, Response, Success,
+};
 
 /// Fails the first attempt with `kind` at `at`, and responds to the second attempt with `AlreadyHeld`. Returns the time
 /// of the second response.
@@ -177,4 +179,39 @@ fn grant_with_a_late_response_is_confirmed_before_it_counts() {
         acquire.next(late),
         NextRequest::Send(Request::Renew(..))
     ));
+}
+
+/// A success that is recorded between the read of an attempt and its grant makes the run unnecessary.
+#[test]
+fn lease_is_released_before_the_run_counts_as_done() {
+    let success = Success {
+        token: Token(4),
+        holder: "another".to_owned(),
+        at: String::new(),
+        ago: Duration::ZERO,
+    };
+    let mut acquire = acquisition(None);
+    send_first_attempt(&mut acquire);
+    let held = Response::HeldThoughDone(Token(5), success.clone());
+    acquire.handle_response(START, &timed_response(START, Ok(held)));
+    let mut now = START;
+    for outcome in [failure(FailureKind::Unknown), Ok(Response::Released)] {
+        let request = loop {
+            match acquire.next(now) {
+                NextRequest::Send(Request::Release(request)) => break request,
+                NextRequest::Wait(until) => now = until,
+                other => panic!("unexpected: {other:?}"),
+            }
+        };
+        assert_eq!((request.token, request.run), (Some(Token(5)), None));
+        // The next waiter must read the success too.
+        assert_eq!(request.queue_lock, QueueLock::Available);
+        assert!(
+            acquire.release_request().is_some(),
+            "the lease is still held"
+        );
+        acquire.handle_response(now, &timed_response(now, outcome));
+    }
+    assert!(matches!(acquire.next(now), NextRequest::AlreadyDone(done) if done == success));
+    assert!(acquire.release_request().is_none());
 }

@@ -14,7 +14,7 @@ use crate::lease::once::Once;
 use crate::lease::{OwnerId, Token};
 use crate::store::{
     AcquireMode, AcquireRequest, Contender, FenceMode, HistoryOutcome, Holder, QueueEntry,
-    QueueLock, ReleaseRequest, RunRecord, Version, WaitRequest,
+    QueueLock, ReleaseRequest, RunHistory, RunRecord, Version, WaitRequest,
 };
 
 #[test]
@@ -68,6 +68,7 @@ fn packets_contain_user_strings_only_as_hex_literals() {
             processes_killed: 3,
             dlock_status: Some(124),
         }),
+        history: RunHistory::Written,
         clears_sessions: true,
         handed_off: true,
     };
