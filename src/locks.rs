@@ -1,5 +1,5 @@
-//! What the lists of locks have in common: which actions the user has selected, a snapshot of their state, and the time
-//! limits of programs that read snapshots again and again.
+//! Shared parts of the subcommands that list locks: the actions that the user has selected, a snapshot of their state, and
+//! the time limits of the screen and of the page, which read snapshots repeatedly.
 
 pub mod selection;
 pub mod snapshot;

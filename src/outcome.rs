@@ -41,14 +41,14 @@ pub struct KilledRemains {
     pub processes: u32,
 }
 
-/// What the history says about a run, besides its outcome.
+/// Facts about a run for the history, besides its outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RunFacts {
     /// Time before the run.
     pub waited: Duration,
     /// Time since the grant.
     pub took: Duration,
-    /// What dlock has killed.
+    /// Numbers of the sessions and processes that dlock has killed.
     pub killed: KilledRemains,
 }
 

@@ -20,7 +20,7 @@
 //! **Not promised**: a command that is frozen together with dlock and its monitor may continue after its lease has ended.
 //! A server that forgets commits, or an address that leads to a server with other data, can grant the action twice; dlock
 //! notices both where it has read or written there before. In these cases only a resource that compares tokens is safe.
-//! The tokens of an action always increase, whatever the clocks show.
+//! Each grant has a larger token than all grants that the server has not forgotten, whatever its clock shows.
 
 pub mod abandoned;
 pub mod acquire;

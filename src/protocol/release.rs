@@ -142,17 +142,18 @@ impl Releasing {
                 });
             }
             (_, Ok(_)) => {}
-            // The history cannot be written.
-            (_, Err(failure))
-                if matches!(failure.kind, FailureKind::Denied | FailureKind::NoTables)
-                    && self.request.run.is_some()
-                    && self.request.history == RunHistory::Written =>
-            {
-                self.request.history = RunHistory::Skipped;
-                self.unrecorded = Some(failure.clone());
-            }
             (_, Err(failure)) => {
                 self.is_unknown |= response.could_release;
+                let is_refused =
+                    matches!(failure.kind, FailureKind::Denied | FailureKind::NoTables);
+                let has_history =
+                    self.request.run.is_some() && self.request.history == RunHistory::Written;
+                if is_refused && has_history {
+                    // The account may be able to release the lease, but not to write the history.
+                    self.request.history = RunHistory::Skipped;
+                    self.unrecorded = Some(failure.clone());
+                    return;
+                }
                 if failure.kind == FailureKind::NoQueueLock {
                     // The error has ended the session, and with it the queue lock.
                     self.request.queue_lock = QueueLock::Unavailable;

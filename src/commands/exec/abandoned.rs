@@ -1,8 +1,8 @@
-//! What the monitor does with the lease if dlock itself has died, for example after `kill -9`, and the command's whole
-//! tree is dead.
+//! Ends the lease of a dlock that has died, for example after `kill -9`. The monitor runs this code when the command's
+//! whole tree is dead.
 //!
-//! Without this, the next command would start only after the lease has expired, and an ALTER that the command has begun
-//! would be committed in the meantime.
+//! Otherwise, the next command would start only when the lease has expired, and the server could commit an ALTER of the
+//! dead command before that time.
 
 use std::thread;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::store::session::SessionPolicy;
 use crate::store::target::Targets;
 use crate::sys::{clock, inherited};
 
-/// What the monitor knows about the lease from its start.
+/// The facts about the run that the monitor knows from its start.
 pub(super) struct Abandoned {
     pub(super) owner_id: OwnerId,
     pub(super) contender: Contender,

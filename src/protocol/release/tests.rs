@@ -87,3 +87,16 @@ fn release_is_refused_if_it_is_refused_without_the_history_too() {
         assert!(matches!(releasing.next(again), ReleaseStep::Finished(_)));
     }
 }
+
+/// An error does not prove that the release was not committed.
+#[test]
+fn release_that_was_committed_before_it_was_refused_is_no_loss() {
+    let mut releasing = releasing(RunHistory::Written);
+    exchange(&mut releasing, NOW, refused(FailureKind::Denied));
+    exchange(&mut releasing, NOW, Ok(Response::NotHolder(None)));
+    let step = releasing.next(NOW);
+    assert!(
+        matches!(step, ReleaseStep::Finished(Released::Recorded)),
+        "{step:?}"
+    );
+}
