@@ -4,6 +4,7 @@ pub mod address_reader;
 pub mod background_read;
 pub mod connections;
 pub mod database;
+pub mod event_loop;
 pub mod heartbeat;
 pub mod queue;
 pub mod queue_reader;

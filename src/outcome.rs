@@ -58,7 +58,7 @@ pub struct RunFacts {
 #[must_use]
 pub fn release_after_death(grant: Grant, facts: RunFacts, min_hold: Duration) -> ReleaseRequest {
     let outcome = RunOutcome::Killed(KILL);
-    let mut request = outcome.request(grant, QueueLock::Unavailable, facts, min_hold);
+    let mut request = outcome.request(grant, facts, min_hold);
     request.has_entry = true;
     if let Some(run) = &mut request.run {
         run.dlock_status = Some(outcome.status().code());
@@ -122,17 +122,10 @@ impl RunOutcome {
         }
     }
 
-    /// Returns the release request for `grant` after a run with this outcome and with these `facts`. `queue_lock` is the
-    /// present availability of the queue lock. A lease that this process still holds stays held until `min_hold` after the
-    /// grant.
+    /// Returns the release request for `grant` after a run with this outcome and with these `facts`. It does not release
+    /// the queue lock. A lease that this process still holds stays held until `min_hold` after the grant.
     #[must_use]
-    pub fn request(
-        self,
-        grant: Grant,
-        queue_lock: QueueLock,
-        facts: RunFacts,
-        min_hold: Duration,
-    ) -> ReleaseRequest {
+    pub fn request(self, grant: Grant, facts: RunFacts, min_hold: Duration) -> ReleaseRequest {
         let RunFacts {
             waited,
             took,
@@ -144,7 +137,7 @@ impl RunOutcome {
             // The token of a revoked lease has changed, and this process must still free the record. Therefore this
             // request contains no token.
             token: (self != Self::Revoked).then_some(grant.token),
-            queue_lock,
+            queue_lock: QueueLock::Unavailable,
             has_entry: false,
             keep: (self.held_lease() && !keep.is_zero()).then_some(keep),
             run: self.history_outcome().map(|outcome| RunRecord {

@@ -22,10 +22,9 @@
 //! notices both where it has read or written there before. In these cases only a resource that compares tokens is safe.
 //! Each grant has a larger token than all grants that the server has not forgotten, whatever its clock shows.
 
-pub mod abandoned;
 pub mod acquire;
 pub mod address;
-pub mod clock_jump;
+pub mod keeper;
 pub mod release;
 pub mod renew;
 pub mod session_end;

@@ -10,6 +10,7 @@
 //! delay a renewal.
 
 pub mod advice;
+pub mod clock_jump;
 pub mod columns;
 pub mod doctor;
 pub mod escape;
@@ -17,6 +18,7 @@ pub mod explain;
 pub(crate) mod format;
 pub mod history;
 pub mod layout;
+pub mod lease;
 pub mod line;
 pub mod log;
 pub mod lost_grant;

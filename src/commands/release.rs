@@ -127,7 +127,7 @@ fn free_expired(action: &Action, by: &Holder, targets: Targets) -> anyhow::Resul
                 NextRequest::Wait(until) => thread::park_timeout(until.since(now)),
                 NextRequest::Granted(_) => break true,
                 // The holder may be alive, or the account may not acquire a lease.
-                _ => break false,
+                NextRequest::NotGranted(_) => break false,
             }
         };
         let release = Request::Release(acquire.release_everything());

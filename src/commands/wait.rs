@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::exec::event_loop::EventLoop;
 use crate::cli::value::Wait;
 use crate::cli::wait::WaitArgs;
 use crate::event::Event;
+use crate::event::event_loop::EventLoop;
 use crate::event::queue::EventQueue;
 use crate::exit::{ExitError, Status};
 use crate::lease::action::Action;
@@ -26,7 +26,7 @@ use crate::store::{
     Contender, Failure, FailureKind, Holder, LockRecord, LockState, Request, Response,
 };
 use crate::sys::clock;
-use crate::sys::signal::{self, JobControl, SignalFd};
+use crate::sys::signal::{self, JobControl, SIGTSTP, SignalFd};
 
 /// The initial interval between two polls. It is short, because the holder's run may be short.
 const FIRST_POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -81,9 +81,8 @@ pub fn run(args: WaitArgs, targets: Targets, report: &Report) -> anyhow::Result<
     let signals = SignalFd::open(JobControl::Announced).context("cannot receive signals")?;
     report.write_behind();
     let (events, sender) = EventQueue::new(signals, None).context("cannot wait for events")?;
-    let mut event_loop = EventLoop::open(report, timing, contender, targets, events, sender)
+    let mut event_loop = EventLoop::start(contender, targets, timing, events, sender)
         .context("cannot start a thread")?;
-    event_loop.job_control = JobControl::Announced;
     let started = clock::now();
     let limit = match args.timeout {
         Wait::Forever => None,
@@ -176,9 +175,8 @@ impl SuccessWait<'_> {
         let sent = clock::now();
         event_loop.send(Request::Get);
         let response = loop {
-            match event_loop.event(until) {
+            match self.event(event_loop, until)? {
                 Some(Event::Response(response)) => break response,
-                Some(Event::Signal(signal)) => self.handle_signal(signal.number)?,
                 None if clock::now() >= until => {
                     let now = clock::now();
                     // The time limit of the wait can end a poll early. Then the latest record is more useful to the
@@ -235,19 +233,38 @@ impl SuccessWait<'_> {
     /// Sleeps until `until` and handles signals during the sleep.
     fn sleep_until(&self, event_loop: &mut EventLoop, until: BootInstant) -> Result<(), ExitError> {
         while clock::now() < until {
-            if let Some(Event::Signal(signal)) = event_loop.event(until) {
-                self.handle_signal(signal.number)?;
-            }
+            self.event(event_loop, until)?;
         }
         Ok(())
     }
 
-    /// Fails if the default action of the signal ends the process.
-    fn handle_signal(&self, number: i32) -> Result<(), ExitError> {
-        match signal::is_fatal(number) {
-            true => Err(ExitError::interrupted(number, &self.action)),
-            false => Ok(()),
+    /// Waits for the next event until `until`. Handles signals and reports connections.
+    ///
+    /// # Errors
+    /// Fails if the default action of a signal ends the process.
+    fn event(
+        &self,
+        event_loop: &mut EventLoop,
+        until: BootInstant,
+    ) -> Result<Option<Event>, ExitError> {
+        let event = event_loop.next(until);
+        match &event {
+            Some(Event::Signal(signal)) if signal::is_fatal(signal.number) => {
+                return Err(ExitError::interrupted(signal.number, &self.action));
+            }
+            Some(Event::Signal(signal)) if signal.number == SIGTSTP => {
+                self.report.finish();
+                signal::stop_this_process();
+            }
+            Some(Event::Connected(server)) => {
+                for skipped in &server.skipped {
+                    self.report.debug(EventKind::HostSkipped, skipped);
+                }
+                self.report.debug(EventKind::Connected, server);
+            }
+            _ => {}
         }
+        Ok(event)
     }
 
     /// Returns a description of the current state for users.

@@ -73,12 +73,28 @@ pub enum NextRequest {
     Wait(BootInstant),
     /// This process holds the lease.
     Granted(AcquiredLease),
+    /// The wait has ended without a grant.
+    NotGranted(NotGranted),
+}
+
+/// Why the wait for a lease has ended without a grant.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum NotGranted {
     /// No lease is needed, because this success makes the run unnecessary.
     AlreadyDone(Success),
-    /// The wait limit has expired. Contains the most recently read record, and the instant at which it was read.
-    HeldByOther(Box<LockRecord>, BootInstant),
-    /// The server did not respond in time. Contains the most recent failure. None if no request has failed since the
-    /// latest response.
+    /// The wait limit has expired. Contains the most recently read record, the instant at which it was read, and the
+    /// instant until which this contender acquires nothing because the database may have lost a grant.
+    HeldByOther {
+        /// The most recently read record.
+        record: Box<LockRecord>,
+        /// Instant at which it was read.
+        read_at: BootInstant,
+        /// Instant until which this contender acquires nothing, because the database may have lost a grant. None if it has
+        /// lost none.
+        lost_until: Option<BootInstant>,
+    },
+    /// The server did not respond in time. Contains the latest failure. None if no request has failed since the latest
+    /// response.
     Unreachable(Option<Failure>),
     /// The server refuses the request, and a retry would not help.
     Refused(Failure),
@@ -213,8 +229,12 @@ impl Acquire {
     pub fn next(&mut self, now: BootInstant) -> NextRequest {
         match &self.phase {
             AcquirePhase::Acquired(lease) => return NextRequest::Granted(*lease),
-            AcquirePhase::Done(success) => return NextRequest::AlreadyDone(success.clone()),
-            AcquirePhase::Refused(failure) => return NextRequest::Refused(failure.clone()),
+            AcquirePhase::Done(success) => {
+                return NextRequest::NotGranted(NotGranted::AlreadyDone(success.clone()));
+            }
+            AcquirePhase::Refused(failure) => {
+                return NextRequest::NotGranted(NotGranted::Refused(failure.clone()));
+            }
             AcquirePhase::Confirm { token, until, .. } if now >= *until && !self.in_flight => {
                 self.phase = AcquirePhase::FreeOwnRecord(*token);
             }
@@ -222,7 +242,7 @@ impl Acquire {
         }
         let limit = self.limit();
         if limit.is_some_and(|limit| now >= limit) {
-            return self.give_up();
+            return NextRequest::NotGranted(self.give_up(now));
         }
         let at_most = |instant: BootInstant| limit.map_or(instant, |limit| instant.min(limit));
         if self.in_flight {
@@ -245,14 +265,18 @@ impl Acquire {
         NextRequest::Send(self.request(now, left))
     }
 
-    fn give_up(&mut self) -> NextRequest {
+    fn give_up(&mut self, now: BootInstant) -> NotGranted {
         let has_own_record = matches!(
             self.phase,
             AcquirePhase::Confirm { .. } | AcquirePhase::FreeOwnRecord(_)
         );
         match self.observed.take().filter(|_| !has_own_record) {
-            Some(last) => NextRequest::HeldByOther(Box::new(last.record), last.at),
-            None => NextRequest::Unreachable(self.failure.take()),
+            Some(last) => NotGranted::HeldByOther {
+                record: Box::new(last.record),
+                read_at: last.at,
+                lost_until: self.lost_grant_until(now),
+            },
+            None => NotGranted::Unreachable(self.failure.take()),
         }
     }
 
@@ -395,6 +419,12 @@ impl Acquire {
         if let OwnEntry::Current(_) = self.entry {
             self.entry = OwnEntry::Outdated;
         }
+    }
+
+    /// Returns true while a wait for the queue lock is in flight. Its duration depends on the queue.
+    #[must_use]
+    pub const fn is_waiting_turn(&self) -> bool {
+        self.in_flight && matches!(self.phase, AcquirePhase::WaitTurn { .. })
     }
 
     /// Returns the availability of the queue lock for this acquisition.

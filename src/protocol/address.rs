@@ -15,7 +15,7 @@ use crate::lease::instant::BootInstant;
 use crate::store::LockRecord;
 
 /// The checks of the address under one grant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AddressChecks {
     grant: Grant,
     interval: Duration,
@@ -27,7 +27,7 @@ pub struct AddressChecks {
 }
 
 /// A read in flight.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct PendingRead {
     expected: ExpectedRecord,
     /// True if the holder has reconnected since the read was started.
@@ -35,7 +35,7 @@ struct PendingRead {
 }
 
 /// What the record of a holder contains if the address has not moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExpectedRecord {
     grant: Grant,
     /// Number of renewals that were complete before the read was started.

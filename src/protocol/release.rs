@@ -31,10 +31,37 @@ const RETRY_DELAY: Duration = Duration::from_millis(200);
 pub enum ReleaseStep {
     /// Send this request, then pass exactly one response to [`Releasing::handle_response`].
     Send(Request),
-    /// Send nothing before this instant. None waits for the response in flight.
-    Wait(Option<BootInstant>),
+    /// End the earlier request, which is still in flight.
+    Interrupt,
+    /// Send nothing before this instant.
+    Wait(BootInstant),
     /// The release has ended with this result.
     Finished(Released),
+    /// The time limit has passed. Contains the most recent failure of a release request.
+    GivenUp(Option<Failure>),
+}
+
+/// The time limits of a release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ReleaseLimits {
+    /// Instant at which the release is given up.
+    pub until: BootInstant,
+    /// Instant from which the caller can give up the release earlier.
+    pub persists_until: BootInstant,
+    /// Instant at which an earlier request, which is still in flight, is interrupted. None if it is not.
+    pub interrupt_at: Option<BootInstant>,
+}
+
+impl ReleaseLimits {
+    /// Returns the limits of a release that is given up at `until`.
+    #[must_use]
+    pub const fn until(until: BootInstant) -> Self {
+        Self {
+            until,
+            persists_until: until,
+            interrupt_at: None,
+        }
+    }
 }
 
 /// The result of a release.
@@ -67,13 +94,19 @@ pub struct Releasing {
     failure: Option<Failure>,
     /// The failure because of which the history is not written. None if it is written.
     unrecorded: Option<Failure>,
+    limits: ReleaseLimits,
 }
 
 impl Releasing {
-    /// Creates a release that sends `request`. If `hand_off` is true, a hand-off precedes the request, provided that
+    /// Creates a release that sends `request` within `limits`. If `hand_off` is true, a hand-off precedes the request, provided that
     /// the queue lock is available and that the request frees the record immediately and records a run.
     #[must_use]
-    pub fn new(request: ReleaseRequest, hand_off: bool, now: BootInstant) -> Self {
+    pub fn new(
+        request: ReleaseRequest,
+        hand_off: bool,
+        limits: ReleaseLimits,
+        now: BootInstant,
+    ) -> Self {
         let is_plain = request.token.is_some() && request.run.is_some() && request.keep.is_none();
         let has_queue_lock = matches!(request.queue_lock, QueueLock::Available);
         Self {
@@ -91,19 +124,33 @@ impl Releasing {
             is_unknown: false,
             failure: None,
             unrecorded: None,
+            limits,
         }
     }
 
-    /// Returns the next step at `now`.
-    pub fn next(&mut self, now: BootInstant) -> ReleaseStep {
+    /// Returns the next step at `now`. `is_open` is true while any request is in flight.
+    pub fn next(&mut self, now: BootInstant, is_open: bool) -> ReleaseStep {
+        let until = self.limits.until;
         if let ReleasePhase::Over(released) = &self.phase {
             return ReleaseStep::Finished(released.clone());
         }
+        if now >= until {
+            return ReleaseStep::GivenUp(self.failure.clone());
+        }
         if self.in_flight {
-            return ReleaseStep::Wait(None);
+            return ReleaseStep::Wait(until);
+        }
+        if is_open {
+            return match self.limits.interrupt_at {
+                Some(at) if now >= at => {
+                    self.limits.interrupt_at = None;
+                    ReleaseStep::Interrupt
+                }
+                at => ReleaseStep::Wait(at.map_or(until, |at| at.min(until))),
+            };
         }
         if now < self.next_at {
-            return ReleaseStep::Wait(Some(self.next_at));
+            return ReleaseStep::Wait(self.next_at.min(until));
         }
         self.in_flight = true;
         ReleaseStep::Send(match (&self.phase, self.request.token) {
@@ -164,10 +211,11 @@ impl Releasing {
         }
     }
 
-    /// Returns true while a request of the release waits for its response.
-    #[must_use]
-    pub const fn is_in_flight(&self) -> bool {
-        self.in_flight
+    /// Gives up, unless the release must still be tried.
+    pub fn give_up(&mut self, now: BootInstant) {
+        if now > self.limits.persists_until {
+            self.limits.until = self.limits.until.min(now);
+        }
     }
 
     /// Handles a connection that the server closed. If the hand-off was sent and no release request has failed, the
@@ -182,12 +230,6 @@ impl Releasing {
     #[must_use]
     pub const fn token(&self) -> Option<Token> {
         self.request.token
-    }
-
-    /// Returns the most recent failure of a release request. None if no release request has failed.
-    #[must_use]
-    pub const fn failure(&self) -> Option<&Failure> {
-        self.failure.as_ref()
     }
 
     /// Removes history that does not affect the behaviour from `now` on. The protocol model calls this method to

@@ -127,6 +127,17 @@ impl Renewals {
         }
     }
 
+    /// Creates the renewals of a lease with `deadline` that is not renewed any more. None is due.
+    #[must_use]
+    pub fn stopped(grant: Grant, timing: Timing, deadline: Deadline) -> Self {
+        let (queue_lock, liveness) = (QueueLock::Unavailable, Liveness::NotRequired);
+        Self {
+            deadline,
+            next_at: None,
+            ..Self::new(grant, queue_lock, timing, deadline.kill, liveness)
+        }
+    }
+
     /// Returns the availability of the queue lock, which renewals turn off if the server refuses named locks.
     #[must_use]
     pub const fn queue_lock(&self) -> QueueLock {
@@ -160,6 +171,13 @@ impl Renewals {
     pub fn continue_without_command(&mut self) {
         self.is_without_command = true;
         self.liveness = Liveness::NotRequired;
+    }
+
+    /// Renews the lease of work that starts now. If `liveness` is pending, only after
+    /// [heartbeats](Self::record_heartbeat).
+    pub const fn start_command(&mut self, liveness: Liveness) {
+        self.is_without_command = false;
+        self.liveness = liveness;
     }
 
     /// Makes the next renewal due soon, so that it notes a new session of the command. A renewal that follows the

@@ -56,7 +56,7 @@ pub enum LookResult {
 }
 
 /// Reason why sessions of the command are not noted.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum TrackingProblem {
     /// The connections with these local ports have no session that dlock's account can see.
     Unseen(Vec<u16>),

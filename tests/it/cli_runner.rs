@@ -244,9 +244,13 @@ impl Running {
         let mut processes = vec![self.pid()];
         let mut next = 0;
         while let Some(pid) = processes.get(next).copied() {
-            crate::command::signal(pid, "STOP");
             next += 1;
-            for task in fs::read_dir(format!("/proc/{pid}/task")).expect("the process exists") {
+            // A short process of the command may have ended since its parent was read.
+            let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+                continue;
+            };
+            signal_if_alive(pid, "STOP");
+            for task in tasks {
                 let children = task.expect("a thread").path().join("children");
                 let children = fs::read_to_string(children).unwrap_or_default();
                 let children = children.split_whitespace();
@@ -255,7 +259,8 @@ impl Running {
         }
         assert!(processes.len() >= 3, "no command runs: {processes:?}");
         for pid in processes.iter().rev() {
-            crate::command::signal(*pid, "KILL");
+            // The kernel kills the command when its monitor dies.
+            signal_if_alive(*pid, "KILL");
         }
     }
 
@@ -277,6 +282,17 @@ impl Running {
             stderr: self.stderr.all(),
         }
     }
+}
+
+/// Sends `signal` to the process `pid`, unless it has ended.
+#[track_caller]
+fn signal_if_alive(pid: u32, signal: &str) {
+    let kill = Command::new("kill")
+        .args([format!("-{signal}"), pid.to_string()])
+        .output();
+    let is_sent = kill.expect("kill runs").status.success();
+    let is_dead = !crate::command::is_alive(&pid.to_string());
+    assert!(is_sent || is_dead, "kill -{signal} {pid}");
 }
 
 impl Drop for Running {

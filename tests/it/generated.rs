@@ -16,6 +16,7 @@ use clap_mangen::roff::{Roff, bold, roman};
 
 use dlock::cli::built;
 use dlock::exit;
+use dlock::protocol::keeper::transitions::TRANSITIONS;
 
 /// Shell command that regenerates the files.
 const UPDATE: &str = "DLOCK_UPDATE=1 cargo test --locked --test it generated";
@@ -39,6 +40,28 @@ fn man_pages_and_completions_match_the_grammar() {
         "files that do not match the grammar:\n  {}\nregenerate them with:\n  {UPDATE}",
         stale.join("\n  ")
     );
+}
+
+/// The marks around the table of the keeper's phases in ARCHITECTURE.md.
+const MARKS: [&str; 2] = ["<!-- transitions -->\n", "<!-- end of transitions -->"];
+
+#[test]
+fn architecture_shows_the_phases_of_a_lease() {
+    let path = root().join("ARCHITECTURE.md");
+    let mut text = fs::read_to_string(&path).expect("the page exists");
+    let mut table = "| phase | event | next phase | notices |\n|---|---|---|---|\n".to_owned();
+    table.extend(TRANSITIONS.map(|row| {
+        let (from, to) = (row.from, row.to);
+        format!("| {from:?} | {} | {to:?} | {} |\n", row.cause, row.notices)
+    }));
+    let [start, end] = MARKS.map(|mark| text.find(mark).expect("the mark exists"));
+    let shown = start + MARKS[0].len()..end;
+    if std::env::var_os("DLOCK_UPDATE").is_some_and(|value| value == "1") {
+        text.replace_range(shown, &table);
+        fs::write(&path, text).expect("the page can be written");
+        return;
+    }
+    assert_eq!(text[shown], table, "regenerate it with: {UPDATE}");
 }
 
 #[test]

@@ -20,9 +20,9 @@ const LAYERS: [&str; 22] = [
     "store::mysql",
     "cli",
     "metrics",
+    "protocol",
     "report",
     "config",
-    "protocol",
     "process",
     "event",
     "outcome",
@@ -205,6 +205,28 @@ fn documents_list_every_layer_and_only_existing_files() {
             "no page lists {path}"
         );
     }
+}
+
+#[test]
+fn each_function_that_architecture_links_to_is_in_its_file() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).expect("the page exists");
+    let links = text.split("[`").skip(1).filter_map(|rest| {
+        let (name, rest) = rest.split_once("`](")?;
+        Some((name, rest.split_once(')')?.0))
+    });
+    let mut number = 0;
+    for (name, file) in links {
+        let name = name.strip_suffix("()").expect("the link is to a function");
+        let (owner, function) = name.rsplit_once("::").unwrap_or(("", name));
+        let source = fs::read_to_string(root.join(file)).expect("the linked file exists");
+        let is_there = source.contains(&format!("fn {function}("))
+            || source.contains(&format!("fn {function}<"));
+        assert!(is_there, "{file} does not contain {function}");
+        assert!(source.contains(owner), "{file} does not contain {owner}");
+        number += 1;
+    }
+    assert!(number > 20, "the test found only {number} links");
 }
 
 fn layer(room: &str) -> usize {

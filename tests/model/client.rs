@@ -1,5 +1,5 @@
 //! One client: its parent, its connection to the server, its monitor and its command. The parent runs the real
-//! [`Acquire`] and [`Renewals`]. If the parent dies, the monitor takes its place, with the real [`AbandonedLease`].
+//! [`Keeper`]. If the parent dies, the monitor takes its place, with the real [`AbandonedLease`].
 //!
 //! The parent may be stopped at any time and for any number of ticks. The monitor and the kernel complete all due work
 //! within the tick.
@@ -8,28 +8,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dlock::exit::Status;
-use dlock::lease::Token;
 use dlock::lease::timing::Timing;
-use dlock::outcome::{KilledRemains, RunFacts, RunOutcome, release_after_death};
+use dlock::lease::{Grant, Token};
+use dlock::outcome::{RunFacts, RunOutcome, release_after_death};
 use dlock::process::supervisor::{Effect, StopReason, SupervisorInput};
-use dlock::protocol::abandoned::{AbandonedLease, AbandonedStep};
-use dlock::protocol::acquire::{Acquire, AcquiredLease, NextRequest, WaitLimits};
-use dlock::protocol::release::{self, Released, Releasing};
-use dlock::protocol::renew::{Liveness, RenewalOutcome, Renewals};
-use dlock::protocol::sessions::SessionTracker;
+use dlock::protocol::acquire::{Acquire, WaitLimits};
+use dlock::protocol::keeper::{
+    Input, Keeper, KeeperSettings, LeftSessions, Notice, PhaseKind, ReleaseEffort, Step, WorkEnd,
+};
+use dlock::protocol::release::Released;
+use dlock::protocol::renew::Liveness;
 use dlock::store::session::{CommandConnections, SessionPolicy};
-use dlock::store::{Loss, ReleaseRequest, Request, Response, TimedResponse};
+use dlock::store::{FailureKind, Loss, ReleaseRequest, Request, Response, TimedResponse};
 use dlock::sys::tree::ExitReason;
 
-use crate::ending::{EndedRun, Ending};
 use crate::monitor::Monitor;
 use crate::mutation::Variant;
-use crate::responses::{interpret, not_acquired, timed_response};
+use crate::responses::{failure, interpret, not_acquired, timed_response};
 use crate::server::statements::SessionIds;
 use crate::server::{Raw, RowView, Stage, owner_id_of_number};
 use crate::time::{TTL, Tick, instant, ticks, timing};
+use crate::trace;
 
 const KILL: i32 = 9;
+
+/// A run after which others are likely to wait.
+const LONG_RUN: Duration = Duration::from_secs(1);
 
 /// A request that was sent and whose response has not been read.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -104,29 +108,9 @@ pub(crate) struct Connection {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Parent {
     NotStarted,
-    Acquiring(Arc<Acquire>),
-    /// Waits for the statements of an earlier run or of its own command to end.
-    Ending(Arc<Ending>),
-    /// The lease is granted. The monitor has not received the grant.
-    Granted(AcquiredLease),
-    Holding {
-        renewals: Renewals,
-        lease: AcquiredLease,
-        loss: Option<Loss>,
-        sessions: Arc<SessionTracker>,
-    },
-    Releasing {
-        releasing: Releasing,
-        outcome: RunOutcome,
-        /// The loss of the lease that a renewal reported. None if no renewal reported a loss.
-        loss: Option<Loss>,
-        /// True if the run ended because an operator had revoked the lease.
-        revoked: bool,
-        /// Number of sessions of the command that this process has killed.
-        sessions_ended: u32,
-    },
+    Alive(Arc<Keeper>),
     /// The parent is dead, and the monitor ends the lease when the command's tree is dead.
-    Abandoned(Arc<AbandonedLease>),
+    Abandoned(Arc<Keeper>),
     Ended {
         released: bool,
     },
@@ -140,6 +124,13 @@ pub(crate) enum Command {
     /// Killed. The process tree is dead at the end of the current tick.
     Dying,
     Ended,
+}
+
+/// A run whose command has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct EndedRun {
+    pub(crate) outcome: RunOutcome,
+    grant: Grant,
 }
 
 /// A client, which runs one dlock process at a time.
@@ -164,6 +155,10 @@ pub(crate) struct Client {
     pub(crate) command: Command,
     /// True if the command has ended with a status that is not 0.
     pub(crate) failed: bool,
+    /// The loss of the lease that a renewal reported. None if no renewal reported a loss.
+    loss: Option<Loss>,
+    /// The run that has ended, until the parent ends. None if no run has ended.
+    pub(crate) run: Option<EndedRun>,
     /// What the client does with the sessions of its command.
     pub(crate) policy: SessionPolicy,
     /// The sessions of the command on the server.
@@ -188,6 +183,8 @@ impl Client {
             abandoned_until: None,
             command: Command::NotStarted,
             failed: false,
+            loss: None,
+            run: None,
             policy,
             sessions: SessionIds::EMPTY,
             success: None,
@@ -199,25 +196,46 @@ impl Client {
         matches!(self.command, Command::Running | Command::Dying)
     }
 
-    /// Returns true if the client does not wait for sessions.
-    pub(crate) fn ignores(&self) -> bool {
-        self.policy == SessionPolicy::Ignore
+    /// Returns the phase of the keeper. None if the parent does not run.
+    pub(crate) fn phase(&self) -> Option<PhaseKind> {
+        match &self.parent {
+            Parent::Alive(keeper) => Some(keeper.phase()),
+            _ => None,
+        }
+    }
+
+    const fn keeper_mut(&mut self) -> Option<&mut Arc<Keeper>> {
+        match &mut self.parent {
+            Parent::Alive(keeper) | Parent::Abandoned(keeper) => Some(keeper),
+            Parent::NotStarted | Parent::Ended { .. } => None,
+        }
+    }
+
+    /// Returns true if the lease is granted and the monitor has not received the grant.
+    pub(crate) fn is_granted(&self) -> bool {
+        self.phase() == Some(PhaseKind::Held) && self.command == Command::NotStarted
+    }
+
+    /// Returns true from the start of the command until its end is known.
+    pub(crate) fn is_holding(&self) -> bool {
+        self.phase() == Some(PhaseKind::Held) && self.command != Command::NotStarted
     }
 
     /// Returns true if this process waits for the lease and has read no token that is at least `token`.
     pub(crate) fn has_not_read(&self, token: u8) -> bool {
-        let Parent::Acquiring(acquire) = &self.parent else {
+        let Parent::Alive(keeper) = &self.parent else {
             return false;
         };
-        let read = acquire.last_read().map(|last| last.version.token);
-        read.is_none_or(|read| read < Token(token.into()))
+        let read = |acquire: &Acquire| acquire.last_read().map(|last| last.version.token);
+        (keeper.acquire())
+            .is_some_and(|acquire| read(acquire).is_none_or(|read| read < Token(token.into())))
     }
 
     /// Passes the response to a read on another connection to this process, which waits for the lease.
     pub(crate) fn handle_read(&mut self, now: Tick, view_of_row: RowView) {
-        if let Parent::Acquiring(acquire) = &mut self.parent {
+        if let Parent::Alive(keeper) = &mut self.parent {
             let response = timed_response(now, now, Ok(not_acquired(view_of_row)));
-            Arc::make_mut(acquire).handle_read(&response);
+            Arc::make_mut(keeper).handle(instant(now), Input::QueueRead(&response));
         }
     }
 
@@ -229,217 +247,216 @@ impl Client {
     }
 
     /// Starts a new dlock process, which then tries to acquire the lease.
-    pub(crate) fn begin(&mut self, now: Tick, number: usize) {
+    pub(crate) fn begin(&mut self, now: Tick, number: usize, variant: Variant) {
         self.process += 1;
         let owner_id = owner_id_of_number(owner_id_of(number, self.process));
-        let limits = WaitLimits {
-            wait: None,
-            connect: ticks(u8::MAX),
-        };
         self.monitor = None;
         self.abandoned_until = None;
         self.command = Command::NotStarted;
         self.failed = false;
         self.had_fault = false;
-        let acquire = Acquire::new(owner_id, timing(), limits, instant(now));
-        self.parent = Parent::Acquiring(Arc::new(acquire));
+        (self.loss, self.run) = (None, None);
+        let keeper = Keeper::new(owner_id, settings(self.policy, variant), instant(now));
+        self.parent = Parent::Alive(Arc::new(keeper));
     }
 
     /// Returns true if the parent can make a step without an input.
     pub(crate) fn has_to_act(&self, now: Tick, variant: Variant) -> bool {
-        self.is_quiet()
-            && match &self.parent {
-                Parent::NotStarted | Parent::Granted(_) | Parent::Ended { .. } => false,
-                _ => self.clone().act(now, variant),
+        match &self.parent {
+            Parent::NotStarted | Parent::Ended { .. } => false,
+            // Only a time limit can end these waits for a response.
+            Parent::Alive(_)
+                if !self.is_quiet()
+                    && matches!(self.phase(), Some(PhaseKind::Acquiring | PhaseKind::Held)) =>
+            {
+                false
             }
+            Parent::Abandoned(_) if !self.is_quiet() => false,
+            _ => self.clone().act(now, variant),
+        }
     }
 
     /// Makes a step of the parent without an input. Returns false if no step was possible.
     pub(crate) fn act(&mut self, now: Tick, variant: Variant) -> bool {
         match &mut self.parent {
-            Parent::Acquiring(acquire) => match Arc::make_mut(acquire).next(instant(now)) {
-                NextRequest::Send(request) => self.send(now, request),
-                NextRequest::Granted(lease) => {
-                    let ending = Ending::of_record(now, self, lease);
-                    let ending = ending.filter(|_| variant != Variant::EarlierStatementsIgnored);
-                    self.parent = match ending {
-                        Some(ending) => Parent::Ending(Arc::new(ending)),
-                        None => Parent::Granted(lease),
-                    };
-                }
-                NextRequest::Wait(_) => return false,
-                other => panic!("the model sets no wait limit: {other:?}"),
-            },
-            Parent::Ending(_) => return self.act_while_ending(now, variant),
-            Parent::Holding { .. }
-                if self.command == Command::Ended
-                    || (variant == Variant::EarlyRelease
-                        && self.monitor.is_some_and(|monitor| monitor.is_stopping())) =>
+            Parent::Alive(_) => self.act_with_keeper(now, variant),
+            // The monitor waits until the tree is dead.
+            Parent::Abandoned(_)
+                if self.command != Command::Ended && variant != Variant::ReleasedBeforeDeath =>
             {
-                self.end_run(now, variant);
+                false
             }
-            Parent::Holding {
-                renewals, sessions, ..
-            } => match renewals.due(instant(now)) {
-                Some(mut request) => {
-                    if self.policy != SessionPolicy::Ignore {
-                        let is_running = self.command == Command::Running;
-                        let connections = match is_running {
-                            true => self.sessions.connections(),
-                            false => CommandConnections::default(),
-                        };
-                        let sessions = Arc::make_mut(sessions);
-                        sessions.update(connections);
-                        request.look = sessions.look().map(Box::new);
-                    }
-                    self.send(now, Request::Renew(request));
-                }
-                None => return false,
-            },
-            Parent::Releasing { releasing, .. } => match releasing.next(instant(now)) {
-                release::ReleaseStep::Send(Request::HandOff(_)) if self.connection.is_none() => {
-                    // A hand-off on a new session is not valid, so no request is sent.
-                    let response = timed_response(now, now, Ok(Response::NotHolder(None)));
-                    releasing.handle_response(instant(now), &response);
-                    self.act(now, variant);
-                }
-                release::ReleaseStep::Send(request) => self.send(now, request),
-                release::ReleaseStep::Wait(_) => return false,
-                release::ReleaseStep::Finished(released) => self.finish(&released, variant),
-            },
-            Parent::Abandoned(lease) => {
-                if self.command != Command::Ended && variant != Variant::ReleasedBeforeDeath {
-                    return false;
-                }
-                match Arc::make_mut(lease).next(instant(now)) {
-                    AbandonedStep::Send(request) => self.send(now, request),
-                    AbandonedStep::Wait(_) => return false,
-                    AbandonedStep::Over => self.parent = Parent::Ended { released: false },
-                }
-            }
-            Parent::NotStarted | Parent::Granted(_) | Parent::Ended { .. } => return false,
+            Parent::Abandoned(_) => self.act_with_keeper(now, variant),
+            Parent::NotStarted | Parent::Ended { .. } => false,
         }
-        true
+    }
+
+    fn act_with_keeper(&mut self, now: Tick, variant: Variant) -> bool {
+        if self.is_granted() {
+            return false;
+        }
+        let is_stopping = self.monitor.is_some_and(|monitor| monitor.is_stopping());
+        let releases_early = variant == Variant::EarlyRelease && is_stopping;
+        let mut input = None;
+        if self.is_holding() && (self.command == Command::Ended || releases_early) {
+            input = self.end_run(variant).map(Input::WorkEnded);
+        } else if self.is_holding() && self.is_quiet() {
+            input = Some(Input::Connections(match self.command {
+                Command::Running => self.sessions.connections(),
+                _ => CommandConnections::default(),
+            }));
+        }
+        let has_ended = matches!(input, Some(Input::WorkEnded(_)));
+        let is_connected = self.connection.is_some();
+        let Some(keeper) = self.keeper_mut() else {
+            return false;
+        };
+        let keeper = Arc::make_mut(keeper);
+        if let Some(input) = input {
+            keeper.handle(instant(now), input);
+        }
+        let before = keeper.phase();
+        let step = keeper.poll(instant(now));
+        let has_moved = has_ended || keeper.phase() != before;
+        let has_acted = match step {
+            // A hand-off on a new session is not valid, so no request is sent.
+            Step::Send(Request::HandOff(_)) if !is_connected => {
+                let response = timed_response(now, now, Ok(Response::NotHolder(None)));
+                keeper.handle(instant(now), Input::Response(Box::new(response)));
+                self.act(now, variant);
+                true
+            }
+            Step::Send(request) => {
+                self.handle_notices(now, variant);
+                self.send(now, misused(request, variant));
+                true
+            }
+            Step::Wait(_) => has_moved,
+            Step::Over => {
+                let released = self.handle_notices(now, variant);
+                self.parent = Parent::Ended { released };
+                (self.loss, self.run) = (None, None);
+                true
+            }
+            Step::Interrupt | Step::Reconnect | Step::ReadAddress(_) => {
+                panic!("the model gives up at once and checks no address")
+            }
+        };
+        self.handle_notices(now, variant);
+        has_acted
+    }
+
+    /// Handles what the keeper reports. Returns true if a lease that was held until then is released.
+    fn handle_notices(&mut self, now: Tick, variant: Variant) -> bool {
+        let mut is_released = false;
+        while let Some(keeper) = self.keeper_mut() {
+            let Some(notice) = Arc::make_mut(keeper).notice() else {
+                break;
+            };
+            trace::add(|| format!("notice {}", trace::notice(&notice)));
+            let deadline = keeper.deadline();
+            match notice {
+                Notice::Renewed { .. } => {
+                    if let Some(deadline) = deadline {
+                        self.step_monitor(now, SupervisorInput::Renewed(deadline));
+                    }
+                }
+                Notice::Lost(loss, _) => {
+                    self.loss = Some(loss);
+                    self.step_monitor(now, SupervisorInput::Lost);
+                }
+                Notice::Released(released) => is_released = self.released(&released, variant),
+                Notice::NotGranted(reason) => panic!("the model sets no wait limit: {reason:?}"),
+                _ => {}
+            }
+        }
+        is_released
+    }
+
+    /// Gives up the wait for the lease, or for the sessions of a command. The request in flight is interrupted.
+    pub(crate) fn give_up(&mut self, now: Tick, variant: Variant) {
+        if let Parent::Alive(keeper) = &mut self.parent {
+            let keeper = Arc::make_mut(keeper);
+            keeper.handle(instant(now), Input::GiveUp);
+            if keeper.has_open_request() {
+                let interrupted = timed_response(now, now, Err(failure(FailureKind::Unknown)));
+                keeper.handle(instant(now), Input::Response(Box::new(interrupted)));
+            }
+            self.act(now, variant);
+        }
     }
 
     /// Passes the lease of the dead parent, which held it, to the monitor. Returns false if the monitor is not responsible
     /// for it.
     pub(crate) fn abandon(&mut self, now: Tick) -> bool {
-        let (Parent::Holding { lease, .. }, Some(monitor)) = (&self.parent, self.monitor) else {
+        let (Parent::Alive(keeper), Some(monitor), true) =
+            (&self.parent, self.monitor, self.is_holding())
+        else {
             return false;
         };
         // A monitor that has died has not stopped the command.
         if self.command != Command::Running && !monitor.is_stopping() || !self.is_running() {
             return false;
         }
-        let release = release_after_death(lease.grant, RunFacts::default(), Duration::ZERO);
-        let until = monitor.deadline.kill;
-        let abandoned = AbandonedLease::new(release, self.policy, until, instant(now));
+        let grant = keeper.grant().expect("the keeper holds the lease");
+        let end = WorkEnd {
+            release: release_after_death(grant, RunFacts::default(), Duration::ZERO),
+            took: LONG_RUN,
+            sessions: LeftSessions::End,
+            effort: ReleaseEffort::WithinLease,
+        };
+        let deadline = monitor.deadline;
+        let settings = settings(self.policy, Variant::Sound);
+        let abandoned = Keeper::abandoned(grant, settings, deadline, end, instant(now));
         self.parent = Parent::Abandoned(Arc::new(abandoned));
-        self.abandoned_until = (now..u8::MAX).find(|tick| instant(*tick) >= until);
+        self.abandoned_until = (now..u8::MAX).find(|tick| instant(*tick) >= deadline.kill);
         true
     }
 
-    /// Ends the run, whose command is dead, or is being stopped in [`Variant::EarlyRelease`]. First ends the sessions of
-    /// the command, unless it has succeeded.
-    fn end_run(&mut self, now: Tick, variant: Variant) {
-        let Parent::Holding {
-            lease,
-            loss,
-            renewals,
-            sessions,
-        } = &self.parent
-        else {
-            return;
+    /// Returns the end of the run, whose command is dead, or is being stopped in [`Variant::EarlyRelease`].
+    fn end_run(&mut self, variant: Variant) -> Option<WorkEnd> {
+        let Parent::Alive(keeper) = &self.parent else {
+            return None;
         };
         let is_stopped = self.monitor.is_some_and(|monitor| monitor.is_stopping());
-        let (exit_reason, stop_reason) = match is_stopped && loss.is_none() {
+        let (exit_reason, stop_reason) = match is_stopped && self.loss.is_none() {
             true => (ExitReason::Killed(KILL), StopReason::Expired),
             // Even if a loss was reported, the command may have exited before the monitor stopped it.
             false => (ExitReason::Exited(self.failed.into()), StopReason::None),
         };
-        let reported_loss = loss.filter(|_| variant != Variant::ExitStatusTrusted);
-        let run = EndedRun {
-            outcome: RunOutcome::of(exit_reason, stop_reason, reported_loss),
-            loss: *loss,
-            is_recorded: sessions.is_recorded(),
-            clears_record: sessions.clears_record(),
-        };
-        let lease = AcquiredLease {
-            queue_lock: renewals.queue_lock(),
-            ..*lease
-        };
-        match sessions.left() {
-            Some(look) if run.outcome != RunOutcome::Exited(0) => {
-                let ending = Ending::of_run(now, look, renewals.clone(), lease, run);
-                self.parent = Parent::Ending(Arc::new(ending));
-                self.act(now, variant);
-            }
-            _ => self.begin_release(now, lease, run, run.clears_record, 0, variant),
-        }
-    }
-
-    /// Begins the release of the lease. `clears_sessions` is true if the release removes the noted sessions from the row.
-    pub(crate) fn begin_release(
-        &mut self,
-        now: Tick,
-        lease: AcquiredLease,
-        run: EndedRun,
-        clears_sessions: bool,
-        sessions_ended: u32,
-        variant: Variant,
-    ) {
-        let EndedRun { outcome, loss, .. } = run;
-        let facts = RunFacts {
-            killed: KilledRemains {
-                sessions: sessions_ended,
-                processes: 0,
+        let reported_loss = (self.loss).filter(|_| variant != Variant::ExitStatusTrusted);
+        let outcome = RunOutcome::of(exit_reason, stop_reason, reported_loss);
+        let grant = keeper.grant()?;
+        self.run = Some(EndedRun { outcome, grant });
+        Some(WorkEnd {
+            release: outcome.request(grant, RunFacts::default(), Duration::ZERO),
+            took: LONG_RUN,
+            sessions: match outcome {
+                RunOutcome::Exited(0) => LeftSessions::Keep,
+                _ => LeftSessions::End,
             },
-            ..RunFacts::default()
-        };
-        let request = ReleaseRequest {
-            has_entry: lease.has_entry,
-            clears_sessions,
-            ..outcome.request(lease.grant, lease.queue_lock, facts, Duration::ZERO)
-        };
-        self.parent = Parent::Releasing {
-            releasing: Releasing::new(request, !run.is_recorded, instant(now)),
-            outcome,
-            loss,
-            revoked: outcome == RunOutcome::Revoked,
-            sessions_ended,
-        };
-        self.act(now, variant);
+            effort: ReleaseEffort::Brief { may_hand_off: true },
+        })
     }
 
-    /// Begins the release of a lease or a queue entry without a run.
-    pub(crate) fn release_without_run(&mut self, now: Tick, request: ReleaseRequest) {
-        self.parent = Parent::Releasing {
-            releasing: Releasing::new(request, false, instant(now)),
-            outcome: RunOutcome::Killed(0),
-            loss: None,
-            revoked: false,
-            sessions_ended: 0,
+    /// Ends the run after its release. Returns true if this process held the lease until then.
+    fn released(&mut self, released: &Released, variant: Variant) -> bool {
+        let Some(EndedRun { outcome, grant }) = self.run else {
+            return true;
         };
-    }
-
-    /// Ends the dlock process after its release.
-    fn finish(&mut self, released: &Released, variant: Variant) {
-        if let Parent::Releasing { outcome, loss, .. } = &self.parent {
-            let outcome = match variant {
-                Variant::ExitStatusTrusted => *outcome,
-                _ => outcome.after(released),
-            };
-            if outcome.status() == Status::OK {
-                self.false_success |= loss.is_some();
-                self.success = self.token();
-            }
-            let released = outcome.held_lease();
-            self.parent = Parent::Ended { released };
+        let outcome = match variant {
+            Variant::ExitStatusTrusted => outcome,
+            _ => outcome.after(released),
+        };
+        if outcome.status() == Status::OK {
+            self.false_success |= self.loss.is_some();
+            self.success = u8::try_from(grant.token.0).ok();
         }
+        outcome.held_lease()
     }
 
     pub(crate) fn send(&mut self, now: Tick, request: Request) {
+        trace::add(|| format!("→ {}", trace::request(&request)));
         let is_first = self.connection.is_none();
         let connection = self.connection.get_or_insert(Connection {
             alive: true,
@@ -458,40 +475,21 @@ impl Client {
         });
     }
 
-    /// Passes the grant to the monitor, which starts the command unless it is too late. Returns true if the command was
-    /// started.
-    pub(crate) fn start_command(
-        &mut self,
-        now: Tick,
-        lease: AcquiredLease,
-        variant: Variant,
-    ) -> bool {
-        let timing = model_timing(variant);
-        let mut monitor = Monitor::new(timing.deadline(lease.sent));
-        self.parent = Parent::Holding {
-            renewals: Renewals::new(
-                lease.grant,
-                lease.queue_lock,
-                timing,
-                lease.sent,
-                Liveness::NotRequired,
-            ),
-            lease,
-            loss: None,
-            sessions: Arc::new(SessionTracker::new(
-                lease.grant.token,
-                self.policy,
-                lease.earlier_sessions,
-            )),
+    /// Passes the grant to the monitor, which starts the command unless it is too late. Returns the token of the started
+    /// command.
+    pub(crate) fn start_command(&mut self, now: Tick, variant: Variant) -> Option<u8> {
+        let Parent::Alive(keeper) = &self.parent else {
+            return None;
         };
+        let mut monitor = Monitor::new(keeper.deadline()?);
         let is_late = !monitor.step(now, SupervisorInput::Tick).is_empty();
         if is_late && variant != Variant::StartWithoutClockCheck {
             self.command = Command::Ended;
-            return false;
+            return None;
         }
         self.monitor = Some(monitor);
         self.command = Command::Running;
-        true
+        self.token()
     }
 
     /// Makes the parent read the response that has arrived.
@@ -538,57 +536,14 @@ impl Client {
         self.handle_response(now, timed_response(sent, received, outcome), variant);
     }
 
-    /// Passes a response or a failure to the current state machine of the parent.
+    /// Passes a response or a failure to the process that talks to the server.
     pub(crate) fn handle_response(&mut self, now: Tick, response: TimedResponse, variant: Variant) {
-        match &mut self.parent {
-            Parent::Acquiring(acquire) => {
-                Arc::make_mut(acquire).handle_response(instant(now), &response);
-                self.act(now, variant);
-            }
-            Parent::Ending(_) => self.handle_response_while_ending(now, response, variant),
-            Parent::Holding {
-                renewals,
-                loss,
-                sessions,
-                ..
-            } => {
-                // dlock ignores the found sessions if the command has ended.
-                let is_tracked =
-                    self.policy != SessionPolicy::Ignore && self.command != Command::Ended;
-                let input = match renewals.handle_response(instant(now), response) {
-                    RenewalOutcome::Renewed(deadline, look) => {
-                        if is_tracked {
-                            Arc::make_mut(sessions).looked(look.map(|look| *look));
-                        }
-                        SupervisorInput::Renewed(deadline)
-                    }
-                    RenewalOutcome::Lost(reason, _) => {
-                        *loss = Some(reason);
-                        SupervisorInput::Lost
-                    }
-                    RenewalOutcome::Failed(_) | RenewalOutcome::GrantLost { .. } => {
-                        if is_tracked {
-                            Arc::make_mut(sessions).looked(None);
-                        }
-                        return;
-                    }
-                };
-                self.step_monitor(now, input);
-            }
-            Parent::Releasing { releasing, .. } => {
-                // A response that arrives before the release is sent belongs to a renewal, and is ignored.
-                if releasing.is_in_flight() {
-                    releasing.handle_response(instant(now), &response);
-                }
-                self.act(now, variant);
-            }
-            Parent::Abandoned(lease) => {
-                Arc::make_mut(lease).handle_response(instant(now), response);
-                self.act(now, variant);
-            }
-            Parent::NotStarted | Parent::Granted(_) | Parent::Ended { .. } => {
-                panic!("no request was sent")
-            }
+        trace::add(|| format!("← {}", trace::response(&response.outcome)));
+        let keeper = self.keeper_mut().expect("a process has sent a request");
+        Arc::make_mut(keeper).handle(instant(now), Input::Response(Box::new(response)));
+        self.handle_notices(now, variant);
+        if self.phase() != Some(PhaseKind::Held) {
+            self.act(now, variant);
         }
     }
 
@@ -613,20 +568,11 @@ impl Client {
 
     /// Removes state that no longer has an effect.
     pub(crate) fn normalize(&mut self, now: Tick, ticked: bool) {
-        if let Parent::Acquiring(acquire) = &mut self.parent {
-            // If the `Acquire` is shared with the previous state of the model, it has not changed.
-            if ticked || Arc::get_mut(acquire).is_some() {
-                Arc::make_mut(acquire).normalize_for_model(instant(now));
+        if let Some(keeper) = self.keeper_mut() {
+            // If the keeper is shared with the previous state of the model, it has not changed.
+            if ticked || Arc::get_mut(keeper).is_some() {
+                Arc::make_mut(keeper).normalize_for_model(instant(now));
             }
-        }
-        if let Parent::Releasing { releasing, .. } = &mut self.parent {
-            releasing.normalize_for_model(instant(now));
-        }
-        if let Parent::Ending(ending) = &mut self.parent {
-            Arc::make_mut(ending).normalize(now);
-        }
-        if let Parent::Abandoned(lease) = &mut self.parent {
-            Arc::make_mut(lease).normalize_for_model(instant(now));
         }
         if let Some(connection) = &mut self.connection {
             let pending = connection.pending.as_ref();
@@ -679,18 +625,18 @@ impl Client {
     /// Returns true if the monitor has not stopped the command and no loss of the lease was reported.
     pub(crate) fn is_unharmed(&self) -> bool {
         let is_stopped = self.monitor.is_some_and(|monitor| monitor.is_stopping());
-        !is_stopped && !matches!(self.parent, Parent::Holding { loss: Some(_), .. })
+        !is_stopped && !(self.is_holding() && self.loss.is_some())
     }
 
     /// Returns the token of the current process's lease, even if the lease has expired. None if the process has no
     /// lease.
     pub(crate) fn token(&self) -> Option<u8> {
-        let token = match &self.parent {
-            Parent::Granted(lease) | Parent::Holding { lease, .. } => lease.grant.token,
-            Parent::Ending(ending) => ending.lease().grant.token,
-            Parent::Releasing { releasing, .. } => releasing.token()?,
-            Parent::Abandoned(lease) => lease.token()?,
-            Parent::Acquiring(_) | Parent::NotStarted | Parent::Ended { .. } => return None,
+        let (Parent::Alive(keeper) | Parent::Abandoned(keeper)) = &self.parent else {
+            return None;
+        };
+        let token = match (keeper.grant(), keeper.releasing()) {
+            (Some(grant), _) => grant.token,
+            (None, releasing) => releasing?.token()?,
         };
         u8::try_from(token.0).ok()
     }
@@ -703,6 +649,32 @@ impl Client {
 
 fn owner_id_of(number: usize, process: u8) -> u8 {
     u8::try_from(number).expect("two clients") * 8 + process
+}
+
+/// Returns `request`, or what a broken variant makes of it.
+fn misused(request: Request, variant: Variant) -> Request {
+    match request {
+        Request::Release(release) if variant == Variant::NoteRemovedTooEarly => {
+            Request::Release(ReleaseRequest {
+                clears_sessions: true,
+                ..release
+            })
+        }
+        request => request,
+    }
+}
+
+fn settings(policy: SessionPolicy, variant: Variant) -> KeeperSettings {
+    KeeperSettings {
+        timing: model_timing(variant),
+        limits: WaitLimits {
+            wait: None,
+            connect: ticks(u8::MAX),
+        },
+        policy,
+        liveness: Liveness::NotRequired,
+        checks_address: false,
+    }
 }
 
 fn model_timing(variant: Variant) -> Timing {

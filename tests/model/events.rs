@@ -1,5 +1,6 @@
 //! The events that can happen to a client in a state of the model.
 
+use dlock::protocol::keeper::PhaseKind;
 use dlock::store::{FailureKind, Request};
 
 use crate::client::{Command, Connection, Parent, PendingRequest, Progress, StopState};
@@ -25,7 +26,10 @@ impl Run {
         if world.faults == 0 {
             return;
         }
-        let is_waiting = matches!(client.parent, Parent::Acquiring(_) | Parent::Ending(_));
+        let is_waiting = matches!(
+            client.phase(),
+            Some(PhaseKind::Acquiring | PhaseKind::EndingEarlier | PhaseKind::EndingOwn)
+        );
         if is_waiting && self.kinds != FaultKinds::StopsAndStalls {
             events.push(Event::GiveUp(c));
         }
@@ -133,7 +137,7 @@ impl Run {
         urgent = events.len() - urgent - not_urgent;
         let parent_has_ended = matches!(client.parent, Parent::Ended { .. });
         if is_running {
-            if let Parent::Granted(_) = client.parent {
+            if client.is_granted() {
                 events.push(Event::StartCommand(c));
                 urgent += 1;
             }
@@ -167,7 +171,7 @@ impl Run {
         if client.sessions != SessionIds::EMPTY {
             events.push(Event::FailCommand(c));
         }
-        if world.statements < self.statements && matches!(client.parent, Parent::Holding { .. }) {
+        if world.statements < self.statements && client.is_holding() {
             events.push(Event::StartStatement(c));
         }
     }

@@ -1,7 +1,7 @@
 //! Checks the protocol in every possible order of events, with two clients, one server, and up to two faults at any two
 //! times.
 //!
-//! The model runs dlock's own `Acquire`, `Renewals`, `Supervisor` and `Timing::deadline` without changes (`client`,
+//! The model runs dlock's own `Keeper`, `Supervisor` and `Timing::deadline` without changes (`client`,
 //! `monitor`), so dlock's own code makes all decisions. The model replaces everything else: the conditions of the
 //! statements on the row and the queue lock (`server`), the connections, and the threads and the monitor, which execute
 //! the decisions (`world`, `events`). A broken variant breaks one rule of this environment, and the checker must find a
@@ -17,7 +17,7 @@
 //! - Parents that are killed, or stopped for any number of ticks, and monitors that are killed. After the death of the
 //!   parent, the monitor ends the lease.
 //! - Statements that outlive their command and all dlock processes, until they end, are killed, or the server restarts.
-//!   Renewals note their sessions (`server/statements`), and the next contender ends them (`ending`).
+//!   Renewals note their sessions (`server/statements`), and the next contender ends them.
 //! - Commands that end at any time, waiters that give up, and an operator that revokes a lease.
 //!
 //! Time passes in ticks (`time`), and each run has a last tick. A lease lasts four ticks. Within a tick, events happen
@@ -39,14 +39,15 @@
 
 mod check;
 mod client;
-mod ending;
 mod events;
 mod monitor;
 mod mutation;
 mod properties;
 mod responses;
+mod scenario;
 mod server;
 mod time;
+mod trace;
 mod world;
 
 use dlock::store::session::SessionPolicy;

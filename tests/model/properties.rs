@@ -1,7 +1,10 @@
 //! The properties that must always hold, and the events that must be possible. If these events were impossible, the
 //! properties could hold trivially.
 
-use dlock::store::Request;
+use dlock::outcome::RunOutcome;
+use dlock::protocol::keeper::PhaseKind;
+use dlock::store::session::SessionPolicy;
+use dlock::store::{ReleaseRequest, Request};
 use stateright::Property;
 
 use crate::client::{Client, Command, Connection, Parent, Progress};
@@ -66,8 +69,8 @@ fn statement_properties() -> Vec<Property<Run>> {
         Property::always(STATEMENTS_ENDED, |_, world: &World| {
             world.clients.iter().all(|client| {
                 let is_checked = client.is_running()
-                    && !client.ignores()
-                    && matches!(client.parent, Parent::Holding { .. });
+                    && client.policy != SessionPolicy::Ignore
+                    && client.is_holding();
                 !is_checked
                     || world.server.statements.iter().all(|statement| {
                         !statement.was_noted
@@ -83,13 +86,13 @@ fn statement_properties() -> Vec<Property<Run>> {
         Property::sometimes(OWN_STATEMENT_ENDED, |run: &Run, world: &World| {
             run.statements == 0
                 || world.clients.iter().any(|client| {
-                    matches!(
-                        client.parent,
-                        Parent::Releasing {
-                            sessions_ended: 1..,
-                            ..
+                    let pending = (client.connection.as_ref()).and_then(|it| it.pending.as_ref());
+                    pending.is_some_and(|pending| match *pending.request {
+                        Request::Release(ReleaseRequest { run: Some(run), .. }) => {
+                            run.sessions_ended > 0 && client.phase() == Some(PhaseKind::Releasing)
                         }
-                    )
+                        _ => false,
+                    })
                 })
         }),
         Property::sometimes(EARLIER_STATEMENT_ENDED, |run: &Run, world: &World| {
@@ -99,11 +102,9 @@ fn statement_properties() -> Vec<Property<Run>> {
             };
             run.statements == 0
                 || world.clients.iter().any(|client| {
-                    client.is_running()
-                        && matches!(client.parent, Parent::Holding { .. })
-                        && is_noted_earlier(client)
+                    client.is_running() && client.is_holding() && is_noted_earlier(client)
                 }) && world
-                    .runs_after(|parent| matches!(parent, Parent::Ended { released: false }))
+                    .runs_after(|client| client.parent == Parent::Ended { released: false })
         }),
     ]
 }
@@ -131,7 +132,7 @@ fn lease_properties() -> Vec<Property<Run>> {
         Property::always(RELEASE_AFTER_DEATH, |_, world: &World| {
             world.clients.iter().all(|client| {
                 let pending = (client.connection.as_ref()).and_then(|it| it.pending.as_ref());
-                let is_releasing = matches!(client.parent, Parent::Releasing { .. })
+                let is_releasing = client.phase() == Some(PhaseKind::Releasing)
                     || pending.is_some_and(|it| matches!(*it.request, Request::Release(_)));
                 !(client.is_running() && is_releasing)
             })
@@ -149,7 +150,7 @@ fn lease_properties() -> Vec<Property<Run>> {
                 })
         }),
         Property::sometimes(HANDED_OVER, |_, world: &World| {
-            world.runs_after(|parent| matches!(parent, Parent::Ended { released: true }))
+            world.runs_after(|client| client.parent == Parent::Ended { released: true })
         }),
         Property::always(NO_FALSE_SUCCESS, |_, world: &World| {
             !world.clients.iter().any(|client| client.false_success)
@@ -167,14 +168,14 @@ fn lease_properties() -> Vec<Property<Run>> {
                 let is_recorded =
                     |connection: &Connection| connection.alive && connection.session_is_recorded;
                 client.late_renewal
-                    || !matches!(client.parent, Parent::Holding { .. })
+                    || !client.is_holding()
                     || !client.connection.as_ref().is_some_and(is_recorded)
                     || world.server.row.owner_id != Some(client.owner_id(c))
                     || world.server.holder_session() == Some(Session::current(c))
             })
         }),
         Property::sometimes(HANDED_OFF, |_, world: &World| {
-            world.runs_after(|parent| matches!(parent, Parent::Releasing { .. }))
+            world.runs_after(|client| client.phase() == Some(PhaseKind::Releasing))
         }),
         Property::sometimes(ABANDONED_RELEASED, |_, world: &World| {
             let is_left = |client: &Client| client.abandoned_until.is_some();
@@ -188,19 +189,19 @@ fn lease_properties() -> Vec<Property<Run>> {
                         .connection
                         .as_ref()
                         .and_then(|connection| connection.pending.as_ref());
-                    let is_acquiring = matches!(client.parent, Parent::Acquiring(_));
+                    let is_acquiring = client.phase() == Some(PhaseKind::Acquiring);
                     pending.is_some_and(|pending| {
                         is_acquiring && matches!(*pending.request, Request::Release(_))
                     })
                 })
         }),
         Property::sometimes(DEAD_TAKEN_OVER, |_, world: &World| {
-            world.runs_after(|parent| matches!(parent, Parent::Ended { released: false }))
+            world.runs_after(|client| client.parent == Parent::Ended { released: false })
         }),
         Property::sometimes(LOST_GRANT_OUTWAITED, |run: &Run, world: &World| {
             run.lost_writes == LostWrites::Never
                 || world.lost_at.is_some()
-                    && world.runs_after(|parent| !matches!(parent, Parent::NotStarted))
+                    && world.runs_after(|client| client.parent != Parent::NotStarted)
         }),
         Property::sometimes(GRANT_REASSERTED, |run: &Run, world: &World| {
             run.lost_writes == LostWrites::Never
@@ -213,13 +214,16 @@ fn lease_properties() -> Vec<Property<Run>> {
                 })
         }),
         Property::sometimes(FROZEN_TAKEN_OVER, |_, world: &World| {
-            world.runs_after(|parent| matches!(parent, Parent::Holding { .. }))
+            world.runs_after(Client::is_holding)
         }),
         Property::sometimes(REVOKED_RELEASED, |run: &Run, world: &World| {
             run.revocations == 0
                 || world.clients.iter().any(|client| {
                     client.command == Command::Ended
-                        && matches!(client.parent, Parent::Releasing { revoked: true, .. })
+                        && client.phase() == Some(PhaseKind::Releasing)
+                        && client
+                            .run
+                            .is_some_and(|run| run.outcome == RunOutcome::Revoked)
                 })
         }),
         Property::sometimes(LOST_RESPONSE_SURVIVED, |run: &Run, world: &World| {
@@ -240,12 +244,12 @@ fn lease_properties() -> Vec<Property<Run>> {
 }
 
 impl World {
-    /// Returns true if one client has started its command, its parent matches `is_state`, and the command of the other
+    /// Returns true if one client has started its command, it matches `is_state`, and the command of the other
     /// client runs.
-    fn runs_after(&self, is_state: impl Fn(&Parent) -> bool) -> bool {
+    fn runs_after(&self, is_state: impl Fn(&Client) -> bool) -> bool {
         [(0, 1), (1, 0)].into_iter().any(|(before, after)| {
             let (before, after) = (&self.clients[before], &self.clients[after]);
-            before.monitor.is_some() && is_state(&before.parent) && after.is_running()
+            before.monitor.is_some() && is_state(before) && after.is_running()
         })
     }
 

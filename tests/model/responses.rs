@@ -74,7 +74,9 @@ pub(crate) fn interpret(
             return renewed(request, view_of_row, changed, found, variant);
         }
         (Request::Get, Raw::Row(view_of_row, _)) => Response::Record(LockRecord {
-            sessions: view_of_row.note.map(Note::session_note),
+            sessions: (view_of_row.note)
+                .filter(|_| variant != Variant::EarlierStatementsIgnored)
+                .map(Note::session_note),
             ..record(view_of_row)
         }),
         (Request::EndSessions(request), Raw::Sessions(listed, killed)) => {

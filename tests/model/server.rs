@@ -272,7 +272,8 @@ impl Server {
             self.row = Row {
                 owner_id: None,
                 token: self.row.token,
-                renewals: 0,
+                // A waiter that has read a renewed lease would take a row without its renewals for an older one.
+                renewals: self.row.renewals,
                 has_queue_lock: false,
                 session: None,
                 expires: 0,

@@ -267,11 +267,7 @@ impl World {
     }
 
     fn start_command(&mut self, c: usize, run: &Run) {
-        let Parent::Granted(lease) = self.clients[c].parent else {
-            return;
-        };
-        if self.clients[c].start_command(self.now, lease, run.variant) {
-            let token = u8::try_from(lease.grant.token.0).expect("few grants");
+        if let Some(token) = self.clients[c].start_command(self.now, run.variant) {
             self.tokens_out_of_order |= token <= self.started;
             self.started = token;
         }
@@ -292,6 +288,7 @@ impl World {
         if !has_monitor || !client.abandon(now) {
             client.parent = Parent::Ended { released: false };
         }
+        client.run = None;
         client.paused = StopState::None;
         if client.command == Command::Running && run.variant != Variant::NoMonitor {
             client.command = Command::Dying;
@@ -301,37 +298,23 @@ impl World {
         }
     }
 
-    fn give_up(&mut self, c: usize, variant: Variant) -> bool {
-        if let Parent::Ending(_) = self.clients[c].parent {
-            if !self.clients[c].is_quiet() {
-                self.drop_connection(c);
-            }
-            self.clients[c].give_up_waiting(self.now, variant);
-            self.clients[c].command = Command::Ended;
-            return true;
-        }
-        let Parent::Acquiring(acquire) = &self.clients[c].parent else {
-            return false;
-        };
-        let request = acquire.release_request();
+    fn give_up(&mut self, c: usize, variant: Variant) {
         if !self.clients[c].is_quiet() {
             self.drop_connection(c);
         }
         self.clients[c].command = Command::Ended;
-        match request {
-            Some(request) => self.clients[c].release_without_run(self.now, request),
-            None => self.clients[c].parent = Parent::Ended { released: false },
-        }
-        true
+        self.clients[c].give_up(self.now, variant);
     }
 
-    /// Closes the connection of a parent that has ended.
+    /// Closes the connection of a parent that has ended. The server may still execute its last request.
     fn close(&mut self, c: usize) {
-        if matches!(self.clients[c].parent, Parent::Ended { .. })
-            && self.clients[c].connection.is_some()
-        {
+        if !matches!(self.clients[c].parent, Parent::Ended { .. }) {
+            return;
+        }
+        if !self.clients[c].is_quiet() {
+            self.drop_connection(c);
+        } else if self.clients[c].connection.take().is_some() {
             self.server.end(Session::current(c));
-            self.clients[c].connection = None;
         }
     }
 
@@ -389,7 +372,7 @@ impl Model for Run {
     fn init_states(&self) -> Vec<World> {
         let mut clients = self.policies.map(Client::new);
         // The clients are symmetric, so client 0 can start first without loss of generality.
-        clients[0].begin(0, 0);
+        clients[0].begin(0, 0, self.variant);
         let mut server = Server::new();
         if self.earlier_holder {
             server.add_earlier_holder();
@@ -513,7 +496,7 @@ impl Model for Run {
                 let row = world.server.read_row(now);
                 world.clients[c].handle_read(now, row);
             }
-            Event::StartProcess(c) => world.clients[c].begin(now, c),
+            Event::StartProcess(c) => world.clients[c].begin(now, c, self.variant),
             Event::Act(c) => {
                 if !world.clients[c].act(now, self.variant) {
                     return None;

@@ -11,21 +11,24 @@ use crate::lease::timing::Timing;
 use crate::lease::{Grant, OwnerId};
 use crate::outcome::{RunFacts, release_after_death};
 use crate::process::monitor::LeftLease;
-use crate::protocol::abandoned::{AbandonedLease, AbandonedStep};
+use crate::protocol::keeper::{
+    Input, Keeper, KeeperSettings, LeftSessions, ReleaseEffort, Step, WorkEnd,
+};
 use crate::store::Contender;
 use crate::store::mysql::Database;
 use crate::store::mysql::worker::Worker;
-use crate::store::session::SessionPolicy;
 use crate::store::target::Targets;
 use crate::sys::{clock, inherited};
+
+/// Maximum pause between two steps.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The facts about the run that the monitor knows from its start.
 pub(super) struct Abandoned {
     pub(super) owner_id: OwnerId,
     pub(super) contender: Contender,
     pub(super) targets: Targets,
-    pub(super) timing: Timing,
-    pub(super) policy: SessionPolicy,
+    pub(super) settings: KeeperSettings,
     pub(super) min_hold: Duration,
 }
 
@@ -39,7 +42,7 @@ impl Abandoned {
             request_timeout,
             ttl,
             ..
-        } = self.timing;
+        } = self.settings.timing;
         let database = Database::new(self.targets.clone(), request_timeout, ttl);
         if let Ok(worker) = Worker::start(database) {
             let limit = left.deadline.kill.since(clock::now());
@@ -61,18 +64,25 @@ impl Abandoned {
             took: left.took,
             ..RunFacts::default()
         };
-        let release = release_after_death(grant, facts, self.min_hold);
-        let until = left.deadline.kill;
-        let mut lease = AbandonedLease::new(release, self.policy, until, clock::now());
+        let end = WorkEnd {
+            release: release_after_death(grant, facts, self.min_hold),
+            took: left.took,
+            sessions: LeftSessions::End,
+            effort: ReleaseEffort::WithinLease,
+        };
+        let settings = self.settings;
+        let mut keeper = Keeper::abandoned(grant, settings, left.deadline, end, clock::now());
         loop {
             let now = clock::now();
-            match lease.next(now) {
-                AbandonedStep::Send(request) => {
+            match keeper.poll(now) {
+                Step::Send(request) => {
                     let response = database.request(&self.contender, &request);
-                    lease.handle_response(clock::now(), response);
+                    keeper.handle(clock::now(), Input::Response(Box::new(response)));
                 }
-                AbandonedStep::Wait(until) => thread::park_timeout(until.since(now)),
-                AbandonedStep::Over => return,
+                Step::Wait(until) => thread::park_timeout(until.map_or(PAUSE, |at| at.since(now))),
+                // The keeper does not check the address, and no request is in flight here.
+                Step::Interrupt | Step::Reconnect | Step::ReadAddress(_) => {}
+                Step::Over => return,
             }
         }
     }

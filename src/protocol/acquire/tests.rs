@@ -7,7 +7,7 @@ mod unknown_grant;
 
 use std::time::Duration;
 
-use super::{Acquire, NextRequest, WaitLimits};
+use super::{Acquire, NextRequest, NotGranted, WaitLimits};
 use crate::lease::instant::BootInstant;
 use crate::lease::timing::Timing;
 use crate::lease::{OwnerId, Token};
@@ -219,7 +219,7 @@ fn renewed_record_is_never_taken_over() {
                     respond(&mut acquire, now, &server, &request);
                 }
                 NextRequest::Wait(until) => now = until,
-                NextRequest::HeldByOther(..) => break,
+                NextRequest::NotGranted(NotGranted::HeldByOther { .. }) => break,
                 other => panic!("unexpected: {other:?}"),
             }
         }
@@ -258,5 +258,8 @@ fn zero_wait_limit_ends_after_the_first_response() {
     first_attempt(&mut acquire, &|_| {
         (record(0, LEFT), queue_state(QueueLockOwner::Known, 0))
     });
-    assert!(matches!(acquire.next(START), NextRequest::HeldByOther(..)));
+    assert!(matches!(
+        acquire.next(START),
+        NextRequest::NotGranted(NotGranted::HeldByOther { .. })
+    ));
 }

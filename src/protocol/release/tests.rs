@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{ReleaseStep, Released, Releasing};
+use super::{ReleaseLimits, ReleaseStep, Released, Releasing};
 use crate::lease::instant::BootInstant;
 use crate::lease::{OwnerId, Token};
 use crate::store::{
@@ -25,7 +25,8 @@ fn releasing(history: RunHistory) -> Releasing {
         history,
         ..ReleaseRequest::without_run(OwnerId::new([7; 16]), Some(Token(5)), QueueLock::Available)
     };
-    Releasing::new(request, false, NOW)
+    let limits = ReleaseLimits::until(NOW + Duration::from_secs(4));
+    Releasing::new(request, false, limits, NOW)
 }
 
 /// Sends the next request at `now`, responds with `outcome`, and returns the request.
@@ -35,7 +36,7 @@ fn exchange(
     now: BootInstant,
     outcome: Result<Response, Failure>,
 ) -> ReleaseRequest {
-    let ReleaseStep::Send(Request::Release(request)) = releasing.next(now) else {
+    let ReleaseStep::Send(Request::Release(request)) = releasing.next(now, false) else {
         panic!("no release");
     };
     let response = TimedResponse {
@@ -63,7 +64,8 @@ fn release_without_the_history_follows_if_the_history_cannot_be_written() {
         let second = exchange(&mut releasing, NOW, Ok(Response::Released));
         assert_eq!(second.history, RunHistory::Skipped);
         assert!(second.run.is_some(), "a success is still recorded");
-        let ReleaseStep::Finished(Released::Unrecorded(failure)) = releasing.next(NOW) else {
+        let ReleaseStep::Finished(Released::Unrecorded(failure)) = releasing.next(NOW, false)
+        else {
             panic!("the run is not in the history");
         };
         assert_eq!(failure.kind, kind);
@@ -78,13 +80,16 @@ fn release_is_refused_if_it_is_refused_without_the_history_too() {
             exchange(&mut releasing, NOW, refused(FailureKind::Denied));
         }
         exchange(&mut releasing, NOW, refused(FailureKind::Denied));
-        let ReleaseStep::Wait(Some(again)) = releasing.next(NOW) else {
+        let ReleaseStep::Wait(again) = releasing.next(NOW, false) else {
             panic!("no pause");
         };
         assert!(again > NOW);
-        assert!(releasing.failure().is_some());
+        assert!(releasing.failure.is_some());
         exchange(&mut releasing, again, Ok(Response::Released));
-        assert!(matches!(releasing.next(again), ReleaseStep::Finished(_)));
+        assert!(matches!(
+            releasing.next(again, false),
+            ReleaseStep::Finished(_)
+        ));
     }
 }
 
@@ -94,7 +99,7 @@ fn release_that_was_committed_before_it_was_refused_is_no_loss() {
     let mut releasing = releasing(RunHistory::Written);
     exchange(&mut releasing, NOW, refused(FailureKind::Denied));
     exchange(&mut releasing, NOW, Ok(Response::NotHolder(None)));
-    let step = releasing.next(NOW);
+    let step = releasing.next(NOW, false);
     assert!(
         matches!(step, ReleaseStep::Finished(Released::Recorded)),
         "{step:?}"

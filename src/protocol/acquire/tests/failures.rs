@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::{Acquire, NextRequest};
+use super::super::{Acquire, NextRequest, NotGranted};
 use super::{
     LEFT, START, acquisition, failure, first_attempt, queue_state, record, secs,
     send_first_attempt, timed_response,
@@ -21,7 +21,7 @@ fn fail_on(acquire: &mut Acquire, kind: FailureKind, most: Duration) -> (Vec<Dur
                 acquire.handle_response(now, &timed_response(now, failure(kind)));
             }
             NextRequest::Wait(until) => now = until,
-            NextRequest::Unreachable(Some(_)) => break,
+            NextRequest::NotGranted(NotGranted::Unreachable(Some(_))) => break,
             other => panic!("unexpected: {other:?}"),
         }
     }
@@ -58,7 +58,10 @@ fn refusal_ends_the_acquisition_immediately() {
     let mut acquire = acquisition(None);
     send_first_attempt(&mut acquire);
     acquire.handle_response(START, &timed_response(START, failure(FailureKind::Denied)));
-    assert!(matches!(acquire.next(START), NextRequest::Refused(_)));
+    assert!(matches!(
+        acquire.next(START),
+        NextRequest::NotGranted(NotGranted::Refused(_))
+    ));
 }
 
 #[test]
@@ -81,5 +84,8 @@ fn refused_login_is_retried_only_after_an_earlier_response() {
         START,
         &timed_response(START, failure(FailureKind::LoginRefused)),
     );
-    assert!(matches!(newcomer.next(START), NextRequest::Refused(_)));
+    assert!(matches!(
+        newcomer.next(START),
+        NextRequest::NotGranted(NotGranted::Refused(_))
+    ));
 }

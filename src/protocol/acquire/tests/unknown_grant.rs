@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::super::{Acquire, NextRequest};
+use super::super::{Acquire, NextRequest, NotGranted};
 use super::{
     LEFT, OWN_ID, START, acquisition, failure, queue_state, record, secs, send_first_attempt,
     timed_response, until_attempt,
@@ -112,7 +112,10 @@ fn confirmation_without_a_response_ends_at_the_wait_limit() {
                 matches!(end, NextRequest::Send(Request::Release(_))),
                 "{end:?}"
             ),
-            _ => assert!(matches!(end, NextRequest::Unreachable(_)), "{end:?}"),
+            _ => assert!(
+                matches!(end, NextRequest::NotGranted(NotGranted::Unreachable(_))),
+                "{end:?}"
+            ),
         }
         assert!(
             now.since(confirming_since) <= most,
@@ -212,6 +215,8 @@ fn lease_is_released_before_the_run_counts_as_done() {
         );
         acquire.handle_response(now, &timed_response(now, outcome));
     }
-    assert!(matches!(acquire.next(now), NextRequest::AlreadyDone(done) if done == success));
+    assert!(
+        matches!(acquire.next(now), NextRequest::NotGranted(NotGranted::AlreadyDone(done)) if done == success)
+    );
     assert!(acquire.release_request().is_none());
 }

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use super::{AbandonedLease, AbandonedStep};
-use crate::lease::instant::BootInstant;
-use crate::lease::{OwnerId, Token};
+use super::super::{Input, Keeper, KeeperSettings, LeftSessions, ReleaseEffort, Step, WorkEnd};
+use crate::lease::instant::{BootInstant, Deadline};
+use crate::lease::timing::Timing;
+use crate::lease::{Grant, OwnerId, Token};
+use crate::protocol::acquire::WaitLimits;
+use crate::protocol::renew::Liveness;
 use crate::store::session::{FoundSessions, ServerInstance, SessionNote, SessionPolicy};
 use crate::store::{
     Failure, FailureKind, HistoryOutcome, LockRecord, QueueLock, ReleaseRequest, Request, Response,
@@ -19,7 +22,7 @@ fn at(milliseconds: u64) -> BootInstant {
 }
 
 /// Returns the lease, which lasts for ten seconds.
-fn lease(policy: SessionPolicy) -> AbandonedLease {
+fn lease(policy: SessionPolicy) -> Keeper {
     let release = ReleaseRequest {
         run: Some(RunRecord {
             outcome: HistoryOutcome::Killed(9),
@@ -31,18 +34,42 @@ fn lease(policy: SessionPolicy) -> AbandonedLease {
         }),
         ..ReleaseRequest::without_run(OWNER_ID, Some(TOKEN), QueueLock::Unavailable)
     };
-    AbandonedLease::new(release, policy, at(10_000), at(0))
+    let settings = KeeperSettings {
+        timing: Timing::new(Duration::from_secs(30), None).expect("the ttl is long enough"),
+        limits: WaitLimits {
+            wait: None,
+            connect: Duration::ZERO,
+        },
+        policy,
+        liveness: Liveness::NotRequired,
+        checks_address: false,
+    };
+    let deadline = Deadline {
+        term: at(5_000),
+        kill: at(10_000),
+    };
+    let end = WorkEnd {
+        release,
+        took: Duration::ZERO,
+        sessions: LeftSessions::End,
+        effort: ReleaseEffort::WithinLease,
+    };
+    let grant = Grant {
+        owner_id: OWNER_ID,
+        token: TOKEN,
+    };
+    Keeper::abandoned(grant, settings, deadline, end, at(0))
 }
 
-fn response(outcome: Result<Response, Failure>) -> TimedResponse {
-    TimedResponse {
+fn response(outcome: Result<Response, Failure>) -> Box<TimedResponse> {
+    Box::new(TimedResponse {
         sent: at(0),
         received: at(0),
         server_time: None,
         could_grant: false,
         could_release: true,
         outcome,
-    }
+    })
 }
 
 /// Returns the record of a holder whose command has sessions.
@@ -63,9 +90,9 @@ fn record(owner_id: OwnerId) -> LockRecord {
 }
 
 #[track_caller]
-fn sent(lease: &mut AbandonedLease, now: BootInstant) -> Request {
-    match lease.next(now) {
-        AbandonedStep::Send(request) => request,
+fn sent(lease: &mut Keeper, now: BootInstant) -> Request {
+    match lease.poll(now) {
+        Step::Send(request) => request,
         step => panic!("no request: {step:?}"),
     }
 }
@@ -74,7 +101,10 @@ fn sent(lease: &mut AbandonedLease, now: BootInstant) -> Request {
 fn sessions_end_before_the_release() {
     let mut lease = lease(SessionPolicy::Kill);
     assert!(matches!(sent(&mut lease, at(1)), Request::Get));
-    lease.handle_response(at(2), response(Ok(Response::Record(record(OWNER_ID)))));
+    lease.handle(
+        at(2),
+        Input::Response(response(Ok(Response::Record(record(OWNER_ID))))),
+    );
     assert!(matches!(sent(&mut lease, at(3)), Request::EndSessions(_)));
     let left = SessionsLeft {
         found: FoundSessions::default(),
@@ -82,7 +112,10 @@ fn sessions_end_before_the_release() {
         denied: Vec::new(),
         elsewhere: None,
     };
-    lease.handle_response(at(4), response(Ok(Response::Sessions(Box::new(left)))));
+    lease.handle(
+        at(4),
+        Input::Response(response(Ok(Response::Sessions(Box::new(left))))),
+    );
     let Request::Release(release) = sent(&mut lease, at(5)) else {
         panic!("no release");
     };
@@ -90,8 +123,8 @@ fn sessions_end_before_the_release() {
     assert!(release.clears_sessions);
     let run = release.run.expect("the run is recorded");
     assert_eq!(run.sessions_ended, 1);
-    lease.handle_response(at(6), response(Ok(Response::Released)));
-    assert!(matches!(lease.next(at(6)), AbandonedStep::Over));
+    lease.handle(at(6), Input::Response(response(Ok(Response::Released))));
+    assert!(matches!(lease.poll(at(6)), Step::Over));
 }
 
 #[test]
@@ -99,8 +132,16 @@ fn sessions_of_another_holder_are_left_alone() {
     let mut lease = lease(SessionPolicy::Kill);
     assert!(matches!(sent(&mut lease, at(1)), Request::Get));
     let other = record(OwnerId::new([8; 16]));
-    lease.handle_response(at(2), response(Ok(Response::Record(other))));
-    assert!(matches!(lease.next(at(3)), AbandonedStep::Over));
+    lease.handle(
+        at(2),
+        Input::Response(response(Ok(Response::Record(other)))),
+    );
+    // The release has the token, so it changes nothing.
+    let Request::Release(release) = sent(&mut lease, at(3)) else {
+        panic!("no release");
+    };
+    assert_eq!(release.token, Some(TOKEN));
+    assert!(!release.clears_sessions);
 }
 
 #[test]
@@ -109,15 +150,15 @@ fn nothing_is_sent_after_the_end_of_the_lease() {
         let mut lease = lease(policy);
         let mut now = at(0);
         while now < at(10_000) {
-            match lease.next(now) {
-                AbandonedStep::Send(_) => {
+            match lease.poll(now) {
+                Step::Send(_) => {
                     let failure = Failure::new(FailureKind::Unreachable, "no server");
-                    lease.handle_response(now, response(Err(failure)));
+                    lease.handle(now, Input::Response(response(Err(failure))));
                 }
-                AbandonedStep::Wait(until) => now = until,
-                AbandonedStep::Over => panic!("the lease lasts longer"),
+                Step::Wait(until) => now = until.expect("a time limit"),
+                step => panic!("the lease lasts longer: {step:?}"),
             }
         }
-        assert!(matches!(lease.next(now), AbandonedStep::Over));
+        assert!(matches!(lease.poll(now), Step::Over));
     }
 }

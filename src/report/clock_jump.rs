@@ -7,8 +7,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::messages;
 use crate::lease::instant::BootInstant;
-use crate::report::messages;
 use crate::store::{ServerTime, TimedResponse};
 
 /// Maximum jump that is not reported. Smaller jumps may be normal adjustments of a clock.

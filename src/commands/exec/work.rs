@@ -1,0 +1,385 @@
+//! The command under the monitor: its start, its signals, and its end. Runs on the main thread.
+
+use std::io;
+use std::time::Duration;
+
+use super::exits::unstartable;
+use super::plan::ExecPlan;
+use crate::event::connections::ConnectionWatcher;
+use crate::event::event_loop::LONGEST_SLEEP;
+use crate::event::queue::EventSender;
+use crate::lease::Token;
+use crate::lease::instant::{BootInstant, Deadline};
+use crate::outcome::{KilledRemains, RunFacts, RunOutcome};
+use crate::process::monitor::{
+    Killing, LATE, Monitor, MonitorEnd, MonitorMessage, ParentMessage, Start,
+};
+use crate::process::supervisor::{Effect, INT, KILL, StopReason, SupervisorInput, TERM};
+use crate::protocol::keeper::Keeper;
+use crate::report::log::EventKind;
+use crate::report::{Report, messages};
+use crate::store::session::SessionPolicy;
+use crate::sys::clock;
+use crate::sys::process::ExecError;
+use crate::sys::signal::{self, Signal};
+use crate::sys::signal_name::describe;
+use crate::sys::socket::Interrupter;
+use crate::sys::tree::{ExitReason, Leftovers, Tree};
+
+/// Time from the grant to the first look at the connections of the command. A command without a connection to the
+/// database often ends sooner, and then costs nothing.
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+
+/// Minimum time by which a sleep of the event loop must be too long to count as a stop of this process.
+const MIN_STOP: Duration = Duration::from_millis(500);
+
+/// The command of this process.
+pub(super) struct Work<'a> {
+    plan: &'a ExecPlan,
+    report: &'a Report,
+    monitor: Monitor,
+    /// Start of the command, and the time before it. None before the start.
+    started: Option<(BootInstant, Duration)>,
+    /// The thread that watches the connections of the command. None before [`FIRST_LOOK`], and if the sessions of the
+    /// command are ignored.
+    watcher: Option<ConnectionWatcher>,
+    /// Time at which the watcher starts. None if it is not to be started any more.
+    watch_at: Option<BootInstant>,
+    /// Time for which this process did not run since the most recent successful renewal. None if it was not stopped.
+    stopped_for: Option<Duration>,
+    /// Error number of the latest check of the heartbeat file. None if the file can be read.
+    pub(super) heartbeat_error: Option<i32>,
+    /// True if a process of the command was sent SIGKILL, even if the signal had no effect.
+    killed: bool,
+    /// Number of processes that the command left and that were then killed.
+    processes_killed: u32,
+    /// The id of a process that did not die after SIGKILL. None if no such process was reported.
+    stuck: Option<u32>,
+    /// The processes that the parent must kill because the monitor is dead. None while the monitor is alive.
+    orphans: Option<Orphans>,
+}
+
+/// The processes of a command whose monitor is dead.
+struct Orphans {
+    tree: Tree,
+    killing: Killing,
+    kill_again_at: BootInstant,
+}
+
+/// What a message from the monitor means for the lease.
+pub(super) enum WorkNews {
+    /// Nothing.
+    None,
+    /// The monitor stops the command, because the deadline has passed.
+    Expired,
+    /// The monitor is dead, so this process kills the command.
+    MonitorDied(MonitorEnd),
+    /// The command has ended. The process tree is dead.
+    Ended(ExitReason, StopReason),
+    /// The command could not be executed.
+    NeverRan(RunOutcome, String),
+}
+
+impl<'a> Work<'a> {
+    pub(super) const fn new(plan: &'a ExecPlan, report: &'a Report, monitor: Monitor) -> Self {
+        Self {
+            plan,
+            report,
+            monitor,
+            started: None,
+            watcher: None,
+            watch_at: None,
+            stopped_for: None,
+            heartbeat_error: None,
+            killed: false,
+            processes_killed: 0,
+            stuck: None,
+            orphans: None,
+        }
+    }
+
+    /// Starts the command under the lease with `token`, which was granted after the time `waited`.
+    pub(super) fn start(&mut self, deadline: Deadline, token: Token, waited: Duration) {
+        let now = clock::now();
+        self.monitor.send(MonitorMessage::Start(Start {
+            deadline,
+            limit: self.plan.max_runtime.map(|limit| now + limit),
+            token,
+            waited,
+        }));
+        self.started = Some((now, waited));
+        let ignores_sessions = self.plan.keeper.policy == SessionPolicy::Ignore;
+        self.watch_at = (!ignores_sessions).then_some(now + FIRST_LOOK);
+    }
+
+    /// Returns true if the command has been started.
+    pub(super) const fn has_started(&self) -> bool {
+        self.started.is_some()
+    }
+
+    fn send(&self, input: SupervisorInput) {
+        self.monitor.send(MonitorMessage::Input(input));
+    }
+
+    /// Moves the deadline of the command after a renewal.
+    pub(super) fn renewed(&mut self, deadline: Deadline) {
+        self.send(SupervisorInput::Renewed(deadline));
+        self.stopped_for = None;
+    }
+
+    /// Stops the command, because its lease is lost.
+    pub(super) fn stop(&self) {
+        self.look_now();
+        self.send(SupervisorInput::Lost);
+    }
+
+    /// Passes a signal to the monitor. Returns the process that does not die if the signal is one with which a user ends
+    /// this process although a process of the command is still alive.
+    pub(super) fn signal(&self, signal: Signal) -> Option<u32> {
+        if let Some(pid) = self.stuck
+            && [INT, TERM].contains(&signal.number)
+        {
+            self.monitor.send(MonitorMessage::Leaving);
+            return Some(pid);
+        }
+        self.look_now();
+        self.send(SupervisorInput::Signal(signal));
+        None
+    }
+
+    /// Looks at the connections of the command again, because it is about to be stopped.
+    fn look_now(&self) {
+        if let Some(watcher) = &self.watcher {
+            watcher.look_now();
+        }
+    }
+
+    /// Starts the thread that watches the connections of the command if it is due. `interrupter` watches dlock's own
+    /// connection.
+    pub(super) fn watch_if_due(
+        &mut self,
+        now: BootInstant,
+        interrupter: Interrupter,
+        events: &EventSender,
+    ) {
+        if self.watch_at.is_none_or(|at| now < at) {
+            return;
+        }
+        self.watch_at = None;
+        match ConnectionWatcher::start(self.monitor.pid(), interrupter, events.clone()) {
+            Ok(watcher) => self.watcher = Some(watcher),
+            Err(error) => {
+                let text = format_args!("cannot watch the sessions of the command: {error}");
+                self.report.info(EventKind::SessionsLeft, text);
+            }
+        }
+    }
+
+    /// Returns the instants at which this process has to act for the command, whose lease has `deadline`.
+    pub(super) fn timers(&self, deadline: Deadline) -> impl Iterator<Item = BootInstant> {
+        let kill_again_at = self.orphans.as_ref().map(|orphans| orphans.kill_again_at);
+        let timers = [self.watch_at, self.overdue_at(deadline), kill_again_at];
+        timers.into_iter().flatten()
+    }
+
+    /// Returns the time at which this process assumes that the monitor has failed to enforce the deadline. None if the
+    /// monitor has sent SIGKILL or has died.
+    fn overdue_at(&self, deadline: Deadline) -> Option<BootInstant> {
+        let is_guarded = !self.killed && self.orphans.is_none();
+        is_guarded.then(|| deadline.kill + LATE)
+    }
+
+    /// Kills the monitor if it has failed to enforce the deadline. Call this method only if no event is pending, because a
+    /// parent that was frozen must first handle the events that arrived while it was frozen.
+    pub(super) fn enforce(&self, deadline: Deadline) {
+        if (self.overdue_at(deadline)).is_some_and(|at| clock::now() >= at) {
+            self.monitor.kill();
+        }
+    }
+
+    /// Records that a sleep of the event loop has taken the time `took`.
+    pub(super) fn slept(&mut self, took: Duration) {
+        if took >= LONGEST_SLEEP + MIN_STOP {
+            self.stopped_for = Some(took);
+        }
+    }
+
+    /// Handles a message from the monitor. Prepares to kill the process tree if the monitor is dead.
+    pub(super) fn handle_message(&mut self, message: ParentMessage) -> WorkNews {
+        match message {
+            ParentMessage::Sent(Effect::Forward(signal)) => {
+                let text = format_args!("forwarded {} to the command", describe(signal));
+                self.report.debug(EventKind::Signal, text);
+            }
+            ParentMessage::Sent(Effect::Stop(signal)) => {
+                self.killed |= signal == KILL;
+                let signal = describe(signal);
+                let text = format_args!("sending {signal} to the command and all its descendants");
+                self.report.debug(EventKind::Signal, text);
+            }
+            ParentMessage::Refused(signal) => {
+                let text = format_args!(
+                    "cannot forward {} to the command, because it runs as another user",
+                    describe(signal)
+                );
+                self.report.info(EventKind::Signal, text);
+            }
+            ParentMessage::Stopping(StopReason::Expired) => {
+                self.look_now();
+                return WorkNews::Expired;
+            }
+            ParentMessage::Stopping(StopReason::TimedOut) => {
+                self.look_now();
+                let why = format!("{}; stopping the command", self.timeout_reason());
+                let meta = EventKind::Stopping.into();
+                let status = RunOutcome::TimedOut.status();
+                self.report.exit_status(meta, status, &why);
+            }
+            // `Monitor::recv` returns the failure as the reason of `Gone`.
+            ParentMessage::Stopping(_) | ParentMessage::Failed(_) => {}
+            ParentMessage::Stuck(pid) => self.stuck(pid),
+            ParentMessage::Unstartable(errno) => {
+                let error = ExecError::from_errno(errno);
+                let ending = unstartable(&self.plan.command, &error);
+                return WorkNews::NeverRan(RunOutcome::NeverRan(ending.status), ending.why);
+            }
+            ParentMessage::Ended(end, stop_reason, leftovers) => {
+                self.killed_leftovers(&leftovers, stop_reason);
+                return WorkNews::Ended(end, stop_reason);
+            }
+            ParentMessage::Gone(end) => {
+                self.orphans = Some(Orphans {
+                    tree: Tree::inherited(),
+                    killing: Killing::new(clock::now()),
+                    kill_again_at: clock::now(),
+                });
+                return WorkNews::MonitorDied(end);
+            }
+        }
+        WorkNews::None
+    }
+
+    /// Kills and reaps the tree if the monitor is dead. Returns true if the tree is dead.
+    pub(super) fn kill_orphans(&mut self) -> bool {
+        let Some(Orphans {
+            tree,
+            killing,
+            kill_again_at,
+        }) = &mut self.orphans
+        else {
+            return false;
+        };
+        if tree.reap() {
+            return true;
+        }
+        let (next_round_at, stuck) = killing.round(tree, clock::now());
+        *kill_again_at = next_round_at;
+        if let Some(pid) = stuck {
+            self.stuck(pid);
+        }
+        false
+    }
+
+    /// Reports the processes that the command left and that were then killed, unless dlock was stopping the whole tree.
+    fn killed_leftovers(&mut self, leftovers: &Leftovers, stop_reason: StopReason) {
+        let is_stopping = self.killed || stop_reason != StopReason::None;
+        self.killed |= leftovers.number > 0;
+        if leftovers.number == 0 || is_stopping {
+            return;
+        }
+        self.processes_killed = leftovers.number;
+        let text = messages::killed_leftovers(&self.plan.contender.action, leftovers);
+        self.report.info(EventKind::ProcessesKilled, text);
+    }
+
+    /// Reports that `pid` does not die.
+    fn stuck(&mut self, pid: u32) {
+        self.stuck = Some(pid);
+        let action = &self.plan.contender.action;
+        let state = match signal::is_permitted(pid) {
+            true => "does not die",
+            false => "runs as another user, so dlock cannot kill it",
+        };
+        let text = format_args!(
+            "{} {state}; {action} is not released until the process is dead",
+            process(pid)
+        );
+        self.report.error(EventKind::Stuck, text);
+    }
+
+    /// Reports how the command has ended. Returns one line for users that explains the end of the run.
+    pub(super) fn reason(&self, end: ExitReason, stop_reason: StopReason) -> String {
+        let how = match end {
+            ExitReason::Exited(code) => format!("the command exited with {code}"),
+            ExitReason::Killed(signal) => format!("the command was killed by {}", describe(signal)),
+        };
+        self.report.debug(EventKind::Ended, &how);
+        match stop_reason {
+            StopReason::TimedOut => self.timeout_reason(),
+            _ => how,
+        }
+    }
+
+    /// Returns the reason for stopping a command that exceeded its maximum runtime.
+    fn timeout_reason(&self) -> String {
+        let limit = messages::duration(self.plan.max_runtime.unwrap_or_default());
+        format!("{} has run for {limit}", self.plan.contender.action)
+    }
+
+    /// Returns the reason why the lease of `keeper` cannot be kept.
+    pub(super) fn why_not_renewed(&self, keeper: &Keeper) -> String {
+        match (keeper.renewal_failure(), &self.plan.heartbeat_file) {
+            (_, Some(file)) if keeper.is_silent() => {
+                let why = match self.heartbeat_error {
+                    Some(errno) => {
+                        format!("cannot be read: {}", io::Error::from_raw_os_error(errno))
+                    }
+                    None => "does not change".to_owned(),
+                };
+                format!("no heartbeat, because {} {why}", file.display())
+            }
+            (Some(failure), _) => failure.to_string(),
+            (None, _) => match self.stopped_for.map(messages::duration) {
+                Some(stopped_for) => format!("dlock was stopped for {stopped_for}"),
+                None => "no response from the server".to_owned(),
+            },
+        }
+    }
+
+    /// Returns the facts of the run, which has just ended.
+    pub(super) fn facts(&self) -> RunFacts {
+        let (started, waited) = self.started.unwrap_or((clock::now(), Duration::ZERO));
+        RunFacts {
+            waited,
+            took: clock::now().since(started),
+            killed: KilledRemains {
+                sessions: 0,
+                processes: self.processes_killed,
+            },
+        }
+    }
+
+    /// Returns true if dlock killed a process of the command.
+    pub(super) const fn was_killed(&self) -> bool {
+        self.killed
+    }
+
+    /// Ends the monitor.
+    pub(super) fn end(self) {
+        self.monitor.end();
+    }
+}
+
+/// Returns the reason of a run whose user did not wait until the process `pid` was dead.
+pub(super) fn still_alive(pid: u32, plan: &ExecPlan) -> String {
+    let (process, action) = (process(pid), &plan.contender.action);
+    format!("{process} is still alive and was left behind; {action} is free when its lease expires")
+}
+
+/// Names the process with the id `pid` in a message. The id is 0 if `/proc` does not show the process.
+fn process(pid: u32) -> String {
+    match pid {
+        0 => "a process of the command, which /proc does not show,".to_owned(),
+        _ => format!("process {pid} of the command"),
+    }
+}

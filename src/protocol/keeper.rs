@@ -1,0 +1,809 @@
+//! The keeper: the whole life of one lease as one state machine. Pure, without a clock, I/O or texts.
+//!
+//! The caller passes each event to [`Keeper::handle`], then calls [`Keeper::poll`] and carries out each step until the
+//! keeper waits, and reports every [`Notice`]. At most one request is in flight. `exec` and the protocol model run the
+//! same keeper, so the model checks the order of the phases too:
+//!
+//! ```text
+//! Acquiring ─▶ EndingEarlier ─▶ Held ─▶ EndingOwn ─▶ Releasing ─▶ Over
+//! ```
+//! A phase without anything to do is left out. Whoever gives up before the work has started goes to Releasing.
+//!
+//! - `lease`: the renewals, the sessions of the work and the checks of the address, from the grant to the release
+//! - `session_wait`: the wait until the sessions of a command have ended
+//! - `work_end`: what the caller says about the end of the work; `notice`: what the caller reports
+
+mod lease;
+mod notice;
+mod session_wait;
+pub mod transitions;
+mod work_end;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use self::lease::KeptLease;
+pub use self::notice::{Notice, SessionOwner, SessionsNotEnded};
+pub use self::session_wait::SessionWait;
+use self::session_wait::SessionWaitStep;
+pub use self::transitions::PhaseKind;
+use self::transitions::is_allowed;
+pub use self::work_end::{LeftSessions, ReleaseEffort, WorkEnd};
+use crate::lease::instant::{BootInstant, Deadline};
+use crate::lease::timing::{Timing, address_check_interval};
+use crate::lease::{Grant, OwnerId};
+use crate::mutant::{self, Safeguard};
+use crate::protocol::acquire::{Acquire, AcquiredLease, NextRequest, NotGranted, WaitLimits};
+use crate::protocol::address::{AddressChecks, ExpectedRecord};
+use crate::protocol::release::{ReleaseLimits, ReleaseStep, Releasing};
+use crate::protocol::renew::{Liveness, Renewals};
+use crate::protocol::session_end::EndingSessions;
+use crate::protocol::sessions::SessionTracker;
+use crate::protocol::silence::SilenceLimit;
+use crate::store::session::{CommandConnections, ListedSession, SessionLook, SessionPolicy};
+use crate::store::{
+    EarlierSessions, Failure, LockRecord, Loss, QueueLock, ReleaseRequest, Request, Response,
+    TimedResponse,
+};
+
+/// Maximum time to release what a contender may have been granted, and to leave the queue, after it has given up. A user
+/// who set a time limit or sent a signal expects dlock to end within a tenth of a second.
+const LEAVE_TIMEOUT: Duration = Duration::from_millis(60);
+
+/// Maximum time to release a lease under which no work has started.
+const UNUSED_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Maximum time to look for statements that successful work has left on the server. They are only reported.
+const LOOK_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The settings of a keeper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct KeeperSettings {
+    /// The durations of the lease.
+    pub timing: Timing,
+    /// The time limits of the wait for the lease, and for the end of the sessions of an earlier run.
+    pub limits: WaitLimits,
+    /// What happens to sessions that the work leaves on the server.
+    pub policy: SessionPolicy,
+    /// Whether the lease is renewed only after heartbeats of the work.
+    pub liveness: Liveness,
+    /// True if the keeper checks that the address still leads to the server of the connection.
+    pub checks_address: bool,
+}
+
+/// An event for a keeper.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// The response to the request in flight.
+    Response(Box<TimedResponse>),
+    /// A read of the record and the queue on another connection has ended.
+    QueueRead(&'a TimedResponse),
+    /// The read that [`Step::ReadAddress`] requested has ended. None if it failed, or if the server is read-only.
+    AddressRead(Option<&'a LockRecord>),
+    /// A connection was opened.
+    Connected,
+    /// The server closed the connection.
+    Disconnected,
+    /// The present connections of the work to the server.
+    Connections(CommandConnections),
+    /// The work is alive.
+    Heartbeat,
+    /// The work has ended, and all its processes are dead.
+    WorkEnded(WorkEnd),
+    /// The caller does not want the lease any more. Has no effect while the work runs.
+    GiveUp,
+}
+
+/// The next step for the caller.
+#[derive(Debug)]
+pub enum Step {
+    /// Send this request, then pass exactly one response to [`Keeper::handle`].
+    Send(Request),
+    /// End the request in flight, so that its response arrives soon.
+    Interrupt,
+    /// Close the connection. The next request opens one.
+    Reconnect,
+    /// Read the record over a new connection. If the address has not moved, the record contains this.
+    ReadAddress(ExpectedRecord),
+    /// Do nothing before this instant, unless an event arrives earlier. None waits for an event.
+    Wait(Option<BootInstant>),
+    /// The life of the lease is over.
+    Over,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Phase {
+    Acquiring(Acquire, Option<WaitNews>),
+    EndingEarlier(KeptLease, SessionWait),
+    Held(KeptLease),
+    EndingOwn(KeptLease, SessionWait, WorkEnd),
+    /// One look for the sessions of successful work. The instant is its time limit.
+    LookingOnly(KeptLease, SessionLook, BootInstant, WorkEnd),
+    Releasing(Releasing),
+    Over,
+}
+
+/// A response during the wait for the lease, to report if the wait continues. Contains the failure if there was one.
+type WaitNews = Option<Failure>;
+
+/// The machine that has sent the request in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Sender {
+    Acquire,
+    Renewals,
+    Sessions,
+    Release,
+}
+
+/// The life of one lease.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Keeper {
+    settings: KeeperSettings,
+    /// Instant from which the limits of the wait are measured.
+    started: BootInstant,
+    /// Instant at which the connection was opened.
+    opened: BootInstant,
+    phase: Phase,
+    in_flight: Option<Sender>,
+    must_reconnect: bool,
+    notices: VecDeque<Notice>,
+}
+
+impl Keeper {
+    /// Creates the keeper of a contender that starts to wait at `now`.
+    #[must_use]
+    pub fn new(owner_id: OwnerId, settings: KeeperSettings, now: BootInstant) -> Self {
+        let acquire = Acquire::new(owner_id, settings.timing, settings.limits, now);
+        Self {
+            settings,
+            started: now,
+            opened: now,
+            phase: Phase::Acquiring(acquire, None),
+            in_flight: None,
+            must_reconnect: false,
+            notices: VecDeque::new(),
+        }
+    }
+
+    /// Creates the keeper of a lease whose dlock has died. All processes of the work are dead. The lease is not renewed, so
+    /// the keeper has only the time until `deadline.kill` to end the sessions of the work and to release the lease. If that
+    /// is too short, the lease expires, and the next holder ends the sessions.
+    #[must_use]
+    pub fn abandoned(
+        grant: Grant,
+        settings: KeeperSettings,
+        deadline: Deadline,
+        end: WorkEnd,
+        now: BootInstant,
+    ) -> Self {
+        let mut keeper = Self {
+            phase: Phase::Over,
+            ..Self::new(grant.owner_id, settings, now)
+        };
+        let acquired = AcquiredLease {
+            grant,
+            sent: now,
+            // The session that owned the queue lock has ended with dlock.
+            queue_lock: QueueLock::Unavailable,
+            has_entry: true,
+            earlier_sessions: EarlierSessions::Noted,
+            silence: SilenceLimit::default(),
+        };
+        let renewals = Renewals::stopped(grant, settings.timing, deadline);
+        let sessions = SessionTracker::new(grant.token, settings.policy, EarlierSessions::Noted);
+        let lease = KeptLease::new(acquired, renewals, sessions, None);
+        match keeper.ends_sessions() {
+            true => {
+                let ending = EndingSessions::of_record(now);
+                let wait = SessionWait::new(ending, SessionOwner::OwnWork, None, now);
+                keeper.phase = Phase::EndingOwn(lease, wait, end);
+            }
+            false => keeper.release(now, &lease, end, false),
+        }
+        keeper
+    }
+
+    /// Returns the next notice. None if there is none.
+    pub fn notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+
+    /// Returns the next step at `now`.
+    pub fn poll(&mut self, now: BootInstant) -> Step {
+        if std::mem::take(&mut self.must_reconnect) {
+            return Step::Reconnect;
+        }
+        loop {
+            let before = self.phase();
+            let step = match before {
+                PhaseKind::Acquiring => self.poll_acquiring(now),
+                PhaseKind::EndingEarlier | PhaseKind::EndingOwn => self.poll_sessions(now),
+                PhaseKind::Held => self.poll_held(now),
+                PhaseKind::Releasing => self.poll_releasing(now),
+                PhaseKind::Over => Some(Step::Over),
+            };
+            debug_assert!(is_allowed(before, self.phase()));
+            match step {
+                Some(step) => return self.with_address_check(now, step),
+                None => debug_assert_ne!(self.phase(), before, "a phase without a step ends"),
+            }
+        }
+    }
+
+    /// Handles an event at `now`.
+    pub fn handle(&mut self, now: BootInstant, input: Input<'_>) {
+        let before = self.phase();
+        match input {
+            Input::Response(response) => self.handle_response(now, *response),
+            Input::QueueRead(response) => {
+                if let Phase::Acquiring(acquire, _) = &mut self.phase {
+                    acquire.handle_read(response);
+                }
+            }
+            Input::AddressRead(record) => self.handle_address_read(now, record),
+            Input::Connected => {
+                self.opened = now;
+                if let Some(address) = self.lease_mut().and_then(|lease| lease.address.as_mut()) {
+                    address.reconnected(now);
+                }
+            }
+            Input::Disconnected => self.disconnected(now),
+            Input::Connections(connections) => {
+                if let Phase::Held(lease) = &mut self.phase {
+                    lease.sessions.update(connections);
+                }
+            }
+            Input::Heartbeat => {
+                if let Phase::Held(lease) = &mut self.phase {
+                    lease.renewals.record_heartbeat();
+                }
+            }
+            Input::WorkEnded(end) => self.work_ended(now, end),
+            Input::GiveUp => self.give_up(now),
+        }
+        debug_assert!(is_allowed(before, self.phase()));
+    }
+
+    fn poll_acquiring(&mut self, now: BootInstant) -> Option<Step> {
+        let Phase::Acquiring(acquire, news) = &mut self.phase else {
+            return None;
+        };
+        let next = acquire.next(now);
+        // A contender that gives up reports the reason in one notice, and one that takes over the lease immediately has
+        // nothing to report.
+        let news = news.take();
+        let is_taken_over = matches!(
+            &next,
+            NextRequest::Send(Request::TryAcquire(request)) if request.is_take_over()
+        );
+        if let (Some(failure), NextRequest::Send(_) | NextRequest::Wait(_), false) =
+            (news, &next, is_taken_over)
+        {
+            self.notices.push_back(Notice::Waiting(failure));
+        }
+        let reason = match next {
+            NextRequest::Send(request) => return Some(self.send(Sender::Acquire, request)),
+            NextRequest::Wait(until) => return Some(Step::Wait(Some(until))),
+            NextRequest::Granted(lease) => {
+                self.granted(now, lease);
+                return None;
+            }
+            NextRequest::NotGranted(reason) => reason,
+        };
+        let time = match reason {
+            // Neither a time limit nor a signal ended this wait, so the release is not urgent.
+            NotGranted::AlreadyDone(_) => 2 * self.settings.timing.request_timeout,
+            _ => LEAVE_TIMEOUT,
+        };
+        self.notices.push_back(Notice::NotGranted(reason));
+        self.leave(now, time);
+        None
+    }
+
+    /// Begins the life of a lease that was granted.
+    fn granted(&mut self, now: BootInstant, acquired: AcquiredLease) {
+        let KeeperSettings {
+            timing,
+            policy,
+            checks_address,
+            ..
+        } = self.settings;
+        let grant = acquired.grant;
+        let mut renewals = Renewals::new(
+            grant,
+            acquired.queue_lock,
+            timing,
+            acquired.sent,
+            Liveness::NotRequired,
+        );
+        renewals.limit_silence(acquired.silence);
+        let interval = address_check_interval(timing.ttl);
+        // If the connection is too old, the store has checked the address before it reported the grant.
+        let is_old = now.since(self.opened) >= interval;
+        let checked = if is_old { now } else { self.opened };
+        let address = checks_address.then(|| AddressChecks::new(grant, interval, checked, now));
+        let sessions = SessionTracker::new(grant.token, policy, acquired.earlier_sessions);
+        let mut lease = KeptLease::new(acquired, renewals, sessions, address);
+        self.notices.push_back(Notice::Granted(grant));
+        if !lease.has_earlier_sessions() || !self.ends_sessions() {
+            self.hold(lease);
+            return;
+        }
+        lease.renewals.continue_without_command();
+        let wait = SessionWait::new(
+            EndingSessions::of_record(now),
+            SessionOwner::EarlierRun,
+            self.settings.limits.wait.map(|wait| self.started + wait),
+            now + 2 * timing.request_timeout,
+        );
+        self.phase = Phase::EndingEarlier(lease, wait);
+    }
+
+    /// Lets the work start.
+    fn hold(&mut self, mut lease: KeptLease) {
+        lease.renewals.start_command(self.settings.liveness);
+        self.notices.push_back(Notice::Ready);
+        self.phase = Phase::Held(lease);
+    }
+
+    fn ends_sessions(&self) -> bool {
+        self.settings.policy != SessionPolicy::Ignore
+            && !mutant::is_disabled(Safeguard::EndedSessions)
+    }
+
+    fn poll_sessions(&mut self, now: BootInstant) -> Option<Step> {
+        let is_open = self.in_flight.is_some();
+        let (lease, wait) = match &mut self.phase {
+            Phase::LookingOnly(lease, look, until, end) => {
+                if now < *until {
+                    let until = *until;
+                    let look = EndingSessions::new(look.clone(), now).look_only();
+                    return Some(match is_open {
+                        true => Step::Wait(Some(until)),
+                        false => self.send(Sender::Sessions, look),
+                    });
+                }
+                let (lease, end) = (lease.clone(), *end);
+                self.release(now, &lease, end, true);
+                return None;
+            }
+            Phase::EndingEarlier(lease, wait) | Phase::EndingOwn(lease, wait, _) => (lease, wait),
+            _ => return None,
+        };
+        match wait.next(now, &mut lease.renewals, is_open) {
+            SessionWaitStep::Renew(request) => return Some(self.send(Sender::Renewals, request)),
+            SessionWaitStep::Send(request) => return Some(self.send(Sender::Sessions, request)),
+            SessionWaitStep::Wait(at) => return Some(Step::Wait(at)),
+            SessionWaitStep::Ended(killed) => self.sessions_ended(now, killed),
+            SessionWaitStep::NotEnded(why) => self.sessions_not_ended(now, why),
+        }
+        None
+    }
+
+    fn sessions_ended(&mut self, now: BootInstant, killed: u32) {
+        match std::mem::replace(&mut self.phase, Phase::Over) {
+            Phase::EndingEarlier(mut lease, wait) => {
+                self.push(Notice::SessionsEnded(SessionOwner::EarlierRun, killed));
+                lease.killed += killed;
+                let is_needed = wait.sessions().is_needed();
+                lease.sessions = SessionTracker::new(
+                    lease.acquired.grant.token,
+                    self.settings.policy,
+                    match is_needed {
+                        true => EarlierSessions::Noted,
+                        false => EarlierSessions::None,
+                    },
+                );
+                self.hold(lease);
+            }
+            Phase::EndingOwn(mut lease, wait, end) => {
+                self.push(Notice::SessionsEnded(SessionOwner::OwnWork, killed));
+                lease.killed += killed;
+                // If the record had no note, a late renewal may still add one, for sessions that have not ended.
+                self.release(now, &lease, end, wait.sessions().is_needed());
+            }
+            phase => self.phase = phase,
+        }
+    }
+
+    fn sessions_not_ended(&mut self, now: BootInstant, why: SessionsNotEnded) {
+        let Some(wait) = self.session_wait() else {
+            return;
+        };
+        let (owner, left) = (wait.owner(), wait.sessions().left().first());
+        let left = left.cloned().map(Box::new);
+        self.push(Notice::SessionsNotEnded { owner, why, left });
+        match std::mem::replace(&mut self.phase, Phase::Over) {
+            Phase::EndingEarlier(lease, _) => {
+                let Grant { owner_id, token } = lease.acquired.grant;
+                let queue_lock = lease.renewals.queue_lock();
+                let request = ReleaseRequest {
+                    has_entry: lease.acquired.has_entry,
+                    ..ReleaseRequest::without_run(owner_id, Some(token), queue_lock)
+                };
+                // The user expects dlock to end soon. If the release fails, the lease ends when it expires.
+                self.release_by(now, request, now + UNUSED_TIMEOUT);
+            }
+            Phase::EndingOwn(lease, _, end) => self.release(now, &lease, end, false),
+            phase => self.phase = phase,
+        }
+    }
+
+    fn poll_held(&mut self, now: BootInstant) -> Option<Step> {
+        let is_open = self.in_flight.is_some();
+        let Phase::Held(lease) = &mut self.phase else {
+            return None;
+        };
+        Some(match lease.renewal(now).filter(|_| !is_open) {
+            Some(request) => self.send(Sender::Renewals, Request::Renew(request)),
+            None => Step::Wait(lease.renewals.wake_at()),
+        })
+    }
+
+    fn poll_releasing(&mut self, now: BootInstant) -> Option<Step> {
+        let is_open = self.in_flight.is_some();
+        let Phase::Releasing(release) = &mut self.phase else {
+            return None;
+        };
+        let notice = match release.next(now, is_open) {
+            ReleaseStep::Send(request) => return Some(self.send(Sender::Release, request)),
+            ReleaseStep::Interrupt => return Some(Step::Interrupt),
+            ReleaseStep::Wait(at) => return Some(Step::Wait(Some(at))),
+            ReleaseStep::Finished(released) => Notice::Released(released),
+            ReleaseStep::GivenUp(failure) => Notice::NotReleased(failure),
+        };
+        self.notices.push_back(notice);
+        self.phase = Phase::Over;
+        None
+    }
+
+    /// Returns a read of the address if one is due and the keeper would wait, or else `step`, which ends when the next
+    /// read is due.
+    fn with_address_check(&mut self, now: BootInstant, step: Step) -> Step {
+        let (Step::Wait(until), Some(lease)) = (&step, self.lease_mut()) else {
+            return step;
+        };
+        let Some(address) = &mut lease.address else {
+            return step;
+        };
+        match address.due(now) {
+            Some(expected) => Step::ReadAddress(expected),
+            None => Step::Wait(Some(
+                until.map_or(address.next_at(), |at| at.min(address.next_at())),
+            )),
+        }
+    }
+
+    fn push(&mut self, notice: Notice) {
+        self.notices.push_back(notice);
+    }
+
+    fn send(&mut self, sender: Sender, request: Request) -> Step {
+        self.in_flight = Some(sender);
+        Step::Send(request)
+    }
+
+    fn handle_response(&mut self, now: BootInstant, response: TimedResponse) {
+        let Some(sender) = self.in_flight.take() else {
+            return;
+        };
+        let is_running = matches!(self.phase, Phase::Held(_));
+        match (sender, &mut self.phase) {
+            (Sender::Acquire, Phase::Acquiring(acquire, news)) => {
+                let before = acquire.silence().limit();
+                let had_queue_lock = acquire.queue_lock();
+                acquire.handle_response(now, &response);
+                if acquire.queue_lock() == QueueLock::Unavailable
+                    && had_queue_lock == QueueLock::Available
+                {
+                    self.notices.push_back(Notice::NoQueueLock);
+                }
+                *news = wait_news(response);
+                if let Some(limit) = acquire.silence().limit()
+                    && before != Some(limit)
+                {
+                    self.notices.push_back(Notice::Silence(limit));
+                }
+            }
+            (Sender::Renewals, Phase::Held(lease)) => {
+                let notice = lease.handle_response(now, response, is_running);
+                self.notices.push_back(notice);
+            }
+            (
+                Sender::Renewals,
+                Phase::EndingEarlier(lease, wait) | Phase::EndingOwn(lease, wait, _),
+            ) => {
+                let notice = lease.handle_response(now, response, is_running);
+                wait.handle_renewal(&notice);
+                match (notice, wait.owner()) {
+                    (Notice::Lost(_, record), SessionOwner::EarlierRun) => {
+                        self.sessions_not_ended(now, SessionsNotEnded::Lost(record));
+                    }
+                    // The work is dead, so there is nothing to stop. The release finds the loss again.
+                    (Notice::Lost(..), SessionOwner::OwnWork) => {}
+                    (notice, _) => self.notices.push_back(notice),
+                }
+            }
+            (
+                Sender::Sessions,
+                Phase::EndingEarlier(lease, wait) | Phase::EndingOwn(lease, wait, _),
+            ) => {
+                if let Some(record) = lease.taken_over(&response) {
+                    // The sessions in the record are those of another holder's command.
+                    return self.sessions_not_ended(now, SessionsNotEnded::Lost(record));
+                }
+                wait.handle_response(now, response, &mut lease.renewals);
+                self.notices.push_back(Notice::SessionsLeft);
+            }
+            (Sender::Sessions, Phase::LookingOnly(_, _, until, _)) => {
+                *until = now;
+                if let Ok(Response::Sessions(left)) = response.outcome {
+                    let mut listed = left.found.listed;
+                    listed.retain(ListedSession::is_executing);
+                    self.notices.push_back(Notice::Executing(listed));
+                }
+            }
+            (Sender::Release, Phase::Releasing(release)) => release.handle_response(now, &response),
+            // The request belongs to an earlier phase.
+            _ => {}
+        }
+    }
+
+    fn handle_address_read(&mut self, now: BootInstant, record: Option<&LockRecord>) {
+        let is_open = self.in_flight.is_some();
+        if !(self.lease_mut()).is_some_and(|lease| lease.has_moved(now, record)) {
+            return;
+        }
+        if let Phase::EndingEarlier(_, wait) | Phase::EndingOwn(_, wait, _) = &mut self.phase {
+            wait.require_renewal(is_open);
+        }
+        self.must_reconnect = true;
+        let is_revoked = record.is_some_and(|record| record.revoked_ago.is_some());
+        self.notices.push_back(Notice::Moved { is_revoked });
+    }
+
+    fn disconnected(&mut self, now: BootInstant) {
+        let is_open = self.in_flight.is_some();
+        match &mut self.phase {
+            Phase::Acquiring(acquire, _) => acquire.disconnected(),
+            Phase::Releasing(release) => release.disconnected(now),
+            Phase::EndingEarlier(_, wait) | Phase::EndingOwn(_, wait, _) => {
+                wait.require_renewal(is_open);
+            }
+            Phase::Held(_) => self.notices.push_back(Notice::Disconnected),
+            Phase::LookingOnly(..) | Phase::Over => {}
+        }
+        if let Some(limit) = self.lease_mut().and_then(|lease| lease.disconnected(now)) {
+            self.notices.push_back(Notice::Silence(limit));
+        }
+    }
+
+    fn work_ended(&mut self, now: BootInstant, end: WorkEnd) {
+        let ends_sessions = self.ends_sessions();
+        let phase = std::mem::replace(&mut self.phase, Phase::Over);
+        let Phase::Held(mut lease) = phase else {
+            self.phase = phase;
+            return;
+        };
+        let look = lease.sessions.left().filter(|_| ends_sessions);
+        match (look, end.sessions) {
+            (None, _) | (Some(_), LeftSessions::Keep) => self.release(now, &lease, end, true),
+            (Some(look), LeftSessions::Look) => {
+                self.phase = Phase::LookingOnly(lease, look, now + LOOK_TIMEOUT, end);
+            }
+            (Some(look), LeftSessions::End) => {
+                lease.renewals.continue_without_command();
+                let wait = SessionWait::new(
+                    EndingSessions::new(look, now),
+                    SessionOwner::OwnWork,
+                    None,
+                    now + 2 * self.settings.timing.request_timeout,
+                );
+                self.phase = Phase::EndingOwn(lease, wait, end);
+            }
+        }
+    }
+
+    /// Begins the release after the work. `is_clear` is true if no session of the work is left on the server.
+    fn release(&mut self, now: BootInstant, lease: &KeptLease, end: WorkEnd, is_clear: bool) {
+        let mut request = ReleaseRequest {
+            queue_lock: lease.renewals.queue_lock(),
+            has_entry: lease.acquired.has_entry,
+            clears_sessions: is_clear && lease.sessions.clears_record(),
+            ..end.release
+        };
+        if let Some(run) = &mut request.run {
+            run.sessions_ended += lease.killed;
+        }
+        // A hand-off would leave the noted sessions in the record, because the release of a lease that was handed off
+        // does not change the row.
+        let is_awaited = lease.acquired.is_awaited(end.took) && !lease.sessions.is_recorded();
+        let soon = now + 2 * self.settings.timing.request_timeout;
+        let (hands_off, until) = match end.effort {
+            ReleaseEffort::Brief { may_hand_off } => (may_hand_off && is_awaited, soon),
+            ReleaseEffort::WithinLease => (false, lease.renewals.deadline().kill),
+            ReleaseEffort::Persistent => (false, lease.renewals.deadline().kill.max(soon)),
+        };
+        let limits = ReleaseLimits {
+            until,
+            persists_until: soon,
+            interrupt_at: None,
+        };
+        self.phase = Phase::Releasing(Releasing::new(request, hands_off, limits, now));
+    }
+
+    /// Begins a release without a run, which is given up at `until`.
+    fn release_by(&mut self, now: BootInstant, request: ReleaseRequest, until: BootInstant) {
+        let limits = ReleaseLimits::until(until);
+        self.phase = Phase::Releasing(Releasing::new(request, false, limits, now));
+    }
+
+    fn give_up(&mut self, now: BootInstant) {
+        match &mut self.phase {
+            Phase::Acquiring(..) => self.leave(now, LEAVE_TIMEOUT),
+            Phase::EndingEarlier(..) | Phase::EndingOwn(..) => {
+                self.sessions_not_ended(now, SessionsNotEnded::GivenUp);
+            }
+            Phase::Releasing(release) => release.give_up(now),
+            Phase::Held(_) | Phase::LookingOnly(..) | Phase::Over => {}
+        }
+    }
+
+    /// Releases within `time` what may have been granted, and leaves the queue.
+    fn leave(&mut self, now: BootInstant, time: Duration) {
+        let Phase::Acquiring(acquire, _) = &self.phase else {
+            return;
+        };
+        let Some(request) = acquire.release_request() else {
+            self.phase = Phase::Over;
+            return;
+        };
+        // A wait for the queue lock may take long, so it is interrupted immediately. Any other request gets half of the
+        // time to finish.
+        let response_by = match acquire.is_waiting_turn() {
+            true => now,
+            false => now + time / 2,
+        };
+        let limits = ReleaseLimits {
+            interrupt_at: Some(response_by),
+            ..ReleaseLimits::until(now + time)
+        };
+        self.phase = Phase::Releasing(Releasing::new(request, false, limits, now));
+    }
+
+    /// Returns the instant from which the wait for the lease is measured.
+    #[must_use]
+    pub const fn started(&self) -> BootInstant {
+        self.started
+    }
+
+    /// Returns the present phase.
+    #[must_use]
+    pub const fn phase(&self) -> PhaseKind {
+        match self.phase {
+            Phase::Acquiring(..) => PhaseKind::Acquiring,
+            Phase::EndingEarlier(..) => PhaseKind::EndingEarlier,
+            Phase::Held(_) => PhaseKind::Held,
+            Phase::EndingOwn(..) | Phase::LookingOnly(..) => PhaseKind::EndingOwn,
+            Phase::Releasing(_) => PhaseKind::Releasing,
+            Phase::Over => PhaseKind::Over,
+        }
+    }
+
+    /// Returns the wait for the lease. None after it has ended.
+    #[must_use]
+    pub const fn acquire(&self) -> Option<&Acquire> {
+        match &self.phase {
+            Phase::Acquiring(acquire, _) => Some(acquire),
+            _ => None,
+        }
+    }
+
+    /// Returns the wait until the sessions of a command have ended. None if there is none.
+    #[must_use]
+    pub const fn session_wait(&self) -> Option<&SessionWait> {
+        match &self.phase {
+            Phase::EndingEarlier(_, wait) | Phase::EndingOwn(_, wait, _) => Some(wait),
+            _ => None,
+        }
+    }
+
+    const fn lease(&self) -> Option<&KeptLease> {
+        match &self.phase {
+            Phase::EndingEarlier(lease, _)
+            | Phase::Held(lease)
+            | Phase::EndingOwn(lease, ..)
+            | Phase::LookingOnly(lease, ..) => Some(lease),
+            Phase::Acquiring(..) | Phase::Releasing(_) | Phase::Over => None,
+        }
+    }
+
+    const fn lease_mut(&mut self) -> Option<&mut KeptLease> {
+        match &mut self.phase {
+            Phase::EndingEarlier(lease, _)
+            | Phase::Held(lease)
+            | Phase::EndingOwn(lease, ..)
+            | Phase::LookingOnly(lease, ..) => Some(lease),
+            Phase::Acquiring(..) | Phase::Releasing(_) | Phase::Over => None,
+        }
+    }
+
+    /// Returns the grant of the lease. None before the grant and from the release on.
+    #[must_use]
+    pub fn grant(&self) -> Option<Grant> {
+        self.lease().map(|lease| lease.acquired.grant)
+    }
+
+    /// Returns the release. None before it begins, and after it has ended.
+    #[must_use]
+    pub const fn releasing(&self) -> Option<&Releasing> {
+        match &self.phase {
+            Phase::Releasing(releasing) => Some(releasing),
+            _ => None,
+        }
+    }
+
+    /// Returns the instants at which the work is stopped and killed unless the lease is renewed. None before the grant and
+    /// from the release on.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Deadline> {
+        self.lease().map(|lease| lease.renewals.deadline())
+    }
+
+    /// Returns how the lease was lost. None if no response has reported a loss.
+    #[must_use]
+    pub fn loss(&self) -> Option<Loss> {
+        self.lease().and_then(|lease| lease.loss)
+    }
+
+    /// Returns the failure of the latest renewal. None if no renewal has failed since the latest success.
+    #[must_use]
+    pub fn renewal_failure(&self) -> Option<&Failure> {
+        self.lease().and_then(|lease| lease.failure.as_ref())
+    }
+
+    /// Returns true if a missing heartbeat prevents the next renewal.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        self.lease().is_some_and(|lease| lease.renewals.is_silent())
+    }
+
+    /// Returns true if a request is in flight.
+    #[must_use]
+    pub const fn has_open_request(&self) -> bool {
+        self.in_flight.is_some()
+    }
+
+    /// Removes history that does not affect the behaviour from `now` on. The protocol model calls this method to
+    /// recognise a state that it has already visited.
+    pub fn normalize_for_model(&mut self, now: BootInstant) {
+        self.opened = self.started;
+        match &mut self.phase {
+            Phase::Acquiring(acquire, _) => acquire.normalize_for_model(now),
+            Phase::EndingEarlier(_, wait) | Phase::EndingOwn(_, wait, _) => {
+                wait.normalize_for_model(now);
+            }
+            Phase::Releasing(release) => release.normalize_for_model(now),
+            Phase::Held(_) | Phase::LookingOnly(..) | Phase::Over => {}
+        }
+        if let Some(lease) = self.lease_mut() {
+            lease.normalize_for_model();
+        }
+        if self.settings.limits.wait.is_none() {
+            self.started = BootInstant::new(Duration::ZERO);
+            self.opened = self.started;
+        }
+    }
+}
+
+/// Returns what to report about a response if the wait for the lease continues. None if there is nothing to report.
+fn wait_news(response: TimedResponse) -> Option<WaitNews> {
+    match response.outcome {
+        Ok(Response::NotAcquired(..) | Response::Enqueued(..)) => Some(None),
+        Ok(_) => None,
+        Err(failure) => Some(Some(failure)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

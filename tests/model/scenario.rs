@@ -1,0 +1,186 @@
+//! Runs the text scenarios in `tests/scenarios`. Each line without an indent is an event, and the indented lines below it
+//! say what follows from it. To write the indented lines again: `DLOCK_UPDATE=1 make model`.
+//!
+//! After each event, everything that can happen without a fault happens, first for `a`, then for `b`. A tick is six
+//! seconds, a lease lasts four ticks, and a holder renews in each tick.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::PathBuf;
+
+use dlock::store::FailureKind;
+use dlock::store::session::SessionPolicy;
+use stateright::Model;
+
+use crate::client::{Client, Command, Parent};
+use crate::mutation::{LostWrites, Run};
+use crate::trace;
+use crate::world::{Event, World};
+
+const NAMES: [&str; 2] = ["a", "b"];
+
+/// A run in which everything is allowed.
+const RUN: Run = Run {
+    horizon: 100,
+    processes: [9, 9],
+    faults: 99,
+    revocations: 9,
+    statements: 9,
+    lost_writes: LostWrites::FailOver,
+    policies: [SessionPolicy::Kill; 2],
+    ..Run::sound()
+};
+
+/// A scenario in progress.
+struct Scenario {
+    world: World,
+    /// True if the response to the next request of the client is lost.
+    loses_response: [bool; 2],
+    output: String,
+}
+
+impl Scenario {
+    fn apply(&mut self, c: usize, event: Event) {
+        // The search for due events has also tried some.
+        trace::take();
+        let before = self.world.clone();
+        self.world = RUN
+            .next_state(&before, event)
+            .expect("the event is possible");
+        for line in trace::take() {
+            writeln!(self.output, "  {}: {line}", NAMES[c]).expect("a string");
+        }
+        for (c, name) in NAMES.iter().enumerate() {
+            let (old, new) = (&before.clients[c], &self.world.clients[c]);
+            let mut say = |text: &str| writeln!(self.output, "  {name}: {text}").expect("a string");
+            match (old.command, new.command) {
+                (old, new) if old == new => {}
+                (_, Command::Running) => say("the command starts"),
+                (_, Command::Dying) => say("the command is killed"),
+                (Command::Dying, Command::Ended) => say("the command is dead"),
+                _ => {}
+            }
+            if old.parent != new.parent && matches!(new.parent, Parent::Ended { .. }) {
+                say("dlock has ended");
+            }
+        }
+    }
+
+    /// Lets everything happen that can happen without a fault.
+    fn settle(&mut self) {
+        while let Some((c, event)) = self.due() {
+            match (event, self.loses_response[c]) {
+                (Event::Execute(_), true) => {
+                    self.loses_response[c] = false;
+                    self.apply(c, Event::ReturnError(c, FailureKind::Unknown));
+                }
+                _ => self.apply(c, event),
+            }
+        }
+    }
+
+    /// Returns the next event that is not a fault.
+    fn due(&self) -> Option<(usize, Event)> {
+        let mut events = Vec::new();
+        RUN.actions(&self.world, &mut events);
+        let by_client = |c: usize| {
+            let is_due = |event: &&Event| {
+                let due = [
+                    Event::Act(c),
+                    Event::StartCommand(c),
+                    Event::Execute(c),
+                    Event::Read(c),
+                    Event::StepMonitor(c),
+                    Event::NoticeDrop(c),
+                ];
+                let is_dead = |event: &Event| {
+                    *event == Event::FailRequest(c)
+                        && (self.world.clients[c].connection.as_ref()).is_some_and(|it| !it.alive)
+                };
+                due.contains(event) || is_dead(event)
+            };
+            events.iter().find(is_due).map(|event| (c, *event))
+        };
+        by_client(0).or_else(|| by_client(1))
+    }
+
+    /// Carries out one line of the scenario.
+    fn line(&mut self, line: &str) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let client = |name: &str| NAMES.iter().position(|it| *it == name).expect("a client");
+        let now = |c: usize, event: Event| Some((c, event));
+        let event = match words[..] {
+            ["start", name] => now(client(name), Event::StartProcess(client(name))),
+            ["tick"] => now(0, Event::Tick),
+            ["command", "of", name, "exits", "0"] => {
+                now(client(name), Event::EndCommand(client(name)))
+            }
+            ["command", "of", name, "fails"] => now(client(name), Event::FailCommand(client(name))),
+            ["command", "of", name, "starts", "a", "statement"] => {
+                now(client(name), Event::StartStatement(client(name)))
+            }
+            ["kill", "dlock", "of", name] => now(client(name), Event::KillParent(client(name))),
+            ["machine", "of", name, "fails"] => now(client(name), Event::FailMachine(client(name))),
+            ["freeze", "dlock", "of", name] => now(client(name), Event::Pause(client(name))),
+            ["thaw", "dlock", "of", name] => now(client(name), Event::Resume(client(name))),
+            ["cut", "connection", "of", name] => {
+                now(client(name), Event::BreakConnection(client(name)))
+            }
+            ["server", "ends", "the", "idle", "session", "of", name] => {
+                now(client(name), Event::EndIdleSession(client(name)))
+            }
+            [name, "gives", "up"] => now(client(name), Event::GiveUp(client(name))),
+            ["operator", "releases"] => now(0, Event::Revoke),
+            ["replica", "stops", "following"] => now(0, Event::Backup),
+            ["replica", "replaces", "the", "server"] => now(0, Event::LoseWrites),
+            ["server", "restarts"] => now(0, Event::Restart),
+            ["lose", "the", "next", "response", "to", name] => {
+                self.loses_response[client(name)] = true;
+                None
+            }
+            _ => panic!("unknown line: {line}"),
+        };
+        if let Some((c, event)) = event {
+            self.apply(c, event);
+        }
+        self.settle();
+    }
+}
+
+/// Returns the scenario `text` with the lines that follow from its events.
+fn played(text: &str) -> String {
+    trace::start();
+    let mut scenario = Scenario {
+        world: RUN.init_states().remove(0),
+        loses_response: [false; 2],
+        output: String::new(),
+    };
+    // The model starts with a process of client 0.
+    scenario.world.clients[0] = Client::new(SessionPolicy::Kill);
+    for line in text.lines().filter(|line| !line.starts_with("  ")) {
+        scenario.output.push_str(line);
+        scenario.output.push('\n');
+        if !line.is_empty() && !line.starts_with('#') {
+            scenario.line(line);
+        }
+    }
+    scenario.output
+}
+
+#[test]
+fn each_scenario_has_the_result_that_its_file_says() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    let files = fs::read_dir(folder).expect("the folder exists");
+    let mut files: Vec<PathBuf> = files.map(|file| file.expect("a file").path()).collect();
+    files.sort();
+    assert!(files.len() >= 10, "{files:?}");
+    for file in files {
+        let text = fs::read_to_string(&file).expect("the file can be read");
+        let output = played(&text);
+        if std::env::var_os("DLOCK_UPDATE").is_some() {
+            fs::write(&file, &output).expect("the file can be written");
+        }
+        let expected = fs::read_to_string(&file).expect("the file can be read");
+        assert_eq!(output, expected, "{}", file.display());
+    }
+}

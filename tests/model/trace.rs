@@ -1,0 +1,98 @@
+//! What a scenario shows of a run: the requests, the responses, and what the keeper reports. Empty for the checker.
+
+use std::cell::RefCell;
+
+use dlock::protocol::keeper::Notice;
+use dlock::store::{AcquireMode, Failure, Request, Response};
+
+thread_local! {
+    /// The lines since the last call of [`take`]. None if nothing is traced.
+    static LINES: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+/// Starts to trace on this thread.
+pub(crate) fn start() {
+    LINES.set(Some(Vec::new()));
+}
+
+/// Returns the lines since the last call.
+pub(crate) fn take() -> Vec<String> {
+    LINES.with_borrow_mut(|lines| lines.as_mut().map(std::mem::take).unwrap_or_default())
+}
+
+/// Adds a line if this thread is traced.
+pub(crate) fn add(line: impl FnOnce() -> String) {
+    LINES.with_borrow_mut(|lines| {
+        if let Some(lines) = lines {
+            lines.push(line());
+        }
+    });
+}
+
+/// Describes a request.
+pub(crate) fn request(request: &Request) -> String {
+    match request {
+        Request::TryAcquire(request) => match request.mode {
+            AcquireMode::First | AcquireMode::IfFree => "try to acquire".to_owned(),
+            AcquireMode::TakeOver { .. } => "take over".to_owned(),
+        },
+        Request::GetWithQueue(_) => "read the record and the queue".to_owned(),
+        Request::Get => "read the record".to_owned(),
+        Request::Enqueue(_) => "enter the queue".to_owned(),
+        Request::WaitTurn(_) => "wait for the queue lock, then try to acquire".to_owned(),
+        Request::Renew(request) if request.reassertion.is_some() => {
+            "write the grant again".to_owned()
+        }
+        Request::Renew(_) => "renew".to_owned(),
+        Request::EndSessions(request) if request.kill => "kill the sessions".to_owned(),
+        Request::EndSessions(_) => "look for the sessions".to_owned(),
+        Request::HandOff(_) => "hand off".to_owned(),
+        Request::Release(_) => "release".to_owned(),
+    }
+}
+
+/// Describes a response or a failure.
+pub(crate) fn response(outcome: &Result<Response, Failure>) -> String {
+    match outcome {
+        Ok(Response::Granted(token, _)) => format!("granted, token {token}"),
+        Ok(Response::AlreadyHeld(token)) => format!("already held, token {token}"),
+        Ok(Response::NotAcquired(record, _)) if record.owner_id.is_some() => "held".to_owned(),
+        Ok(Response::NotAcquired(..)) => "not acquired".to_owned(),
+        Ok(Response::Record(record)) => match &record.sessions {
+            Some(_) => "the record notes sessions".to_owned(),
+            None => "the record notes no sessions".to_owned(),
+        },
+        Ok(Response::Enqueued(..)) => "in the queue".to_owned(),
+        Ok(Response::HasLetPass(_)) => "let another one pass".to_owned(),
+        Ok(Response::Renewed(_)) => "renewed".to_owned(),
+        Ok(Response::Sessions(left)) if left.found.listed.is_empty() => {
+            "no session is left".to_owned()
+        }
+        Ok(Response::Sessions(_)) => "sessions are left".to_owned(),
+        Ok(Response::Lost(record)) if record.owner_id.is_none() => {
+            "not the holder, nobody is".to_owned()
+        }
+        Ok(Response::Lost(_)) => "not the holder".to_owned(),
+        Ok(Response::HandedOff) => "handed off".to_owned(),
+        Ok(Response::Released) => "released".to_owned(),
+        Ok(Response::NotHolder(_)) => "not the holder".to_owned(),
+        Ok(other) => format!("{other:?}"),
+        Err(_) => "no response".to_owned(),
+    }
+}
+
+/// Describes a notice.
+pub(crate) fn notice(notice: &Notice) -> String {
+    let text = format!("{notice:?}");
+    let end = text
+        .find(|c: char| !c.is_alphanumeric())
+        .unwrap_or(text.len());
+    match notice {
+        Notice::Lost(loss, _) => format!("Lost({loss:?})"),
+        Notice::Released(released) => format!("Released({released:?})"),
+        Notice::SessionsEnded(owner, killed) => {
+            format!("SessionsEnded({owner:?}, {killed} killed)")
+        }
+        _ => text[..end].to_owned(),
+    }
+}
