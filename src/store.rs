@@ -40,6 +40,15 @@ pub use self::request::{
 };
 pub use self::response::{EarlierSessions, Loss, Response, SessionsLeft, TimedResponse};
 
+/// What the protocol needs from a server: it carries out one request at a time. `tests/it/contract.rs` says what it relies on.
+pub trait Store {
+    /// Carries out `request` for `contender`. After an error, nothing is known about what the server has carried out.
+    fn request(&mut self, contender: &Contender, request: &Request) -> TimedResponse;
+
+    /// Drops the connection. The next request reconnects.
+    fn hang_up(&mut self);
+}
+
 /// Maximum time between two polls of a waiter that polls. If more time has passed since its latest poll, the waiter
 /// counts as dead.
 pub const POLLER_TIMEOUT: Duration = Duration::from_secs(30);

@@ -25,7 +25,7 @@ use crate::store::diagnosis::Diagnosis;
 use crate::store::mysql::Selection;
 use crate::store::operator::{OperatorAction, OperatorRequest, OperatorResult};
 use crate::store::target::Targets;
-use crate::store::{Contender, Holder, LockRecord, Request, Response, Waiter};
+use crate::store::{Contender, Holder, LockRecord, Request, Response, Store, Waiter};
 use crate::sys::{clock, random};
 
 /// Length of the lease with which an expired lease is taken over. It is released at once.

@@ -15,7 +15,7 @@ use crate::event::Event;
 use crate::event::queue::EventSender;
 use crate::store::mysql::Database;
 use crate::store::mysql::worker::Worker;
-use crate::store::{Contender, Request};
+use crate::store::{Contender, Request, Store};
 use crate::sys::socket::Interrupter;
 
 /// A handle to the running thread.

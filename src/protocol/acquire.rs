@@ -387,20 +387,22 @@ impl Acquire {
                 self.backoff.has_let_pass();
             }
             Ok(Response::Lost(_)) => self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree),
-            Ok(Response::Released | Response::NotHolder(_)) => {
-                self.unknown_since = None;
-                if let AcquirePhase::FreeOwnRecord(token) = self.phase {
-                    self.lost_grants.add_spent(token);
-                }
-                self.phase = match self.done.take() {
-                    Some(success) => AcquirePhase::Done(success),
-                    None => AcquirePhase::TryAcquire(AcquireMode::IfFree),
-                };
-            }
+            Ok(Response::Released | Response::NotHolder(_)) => self.own_record_freed(),
             // An acquisition does not send the requests to which these responses belong.
             Ok(Response::Record(_) | Response::HandedOff | Response::Sessions(_)) => {}
             Err(failure) => self.failed(now, response, failure),
         }
+    }
+
+    fn own_record_freed(&mut self) {
+        self.unknown_since = None;
+        if let AcquirePhase::FreeOwnRecord(token) = self.phase {
+            self.lost_grants.add_spent(token);
+        }
+        self.phase = match self.done.take() {
+            Some(success) => AcquirePhase::Done(success),
+            None => AcquirePhase::TryAcquire(AcquireMode::IfFree),
+        };
     }
 
     /// Handles the response to a read on another connection.

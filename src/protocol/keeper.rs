@@ -489,22 +489,7 @@ impl Keeper {
         };
         let is_running = matches!(self.phase, Phase::Held(_));
         match (sender, &mut self.phase) {
-            (Sender::Acquire, Phase::Acquiring(acquire, news)) => {
-                let before = acquire.silence().limit();
-                let had_queue_lock = acquire.queue_lock();
-                acquire.handle_response(now, &response);
-                if acquire.queue_lock() == QueueLock::Unavailable
-                    && had_queue_lock == QueueLock::Available
-                {
-                    self.notices.push_back(Notice::NoQueueLock);
-                }
-                *news = wait_news(response);
-                if let Some(limit) = acquire.silence().limit()
-                    && before != Some(limit)
-                {
-                    self.notices.push_back(Notice::Silence(limit));
-                }
-            }
+            (Sender::Acquire, Phase::Acquiring(..)) => self.acquire_responded(now, response),
             (Sender::Renewals, Phase::Held(lease)) => {
                 let notice = lease.handle_response(now, response, is_running);
                 self.notices.push_back(notice);
@@ -537,15 +522,30 @@ impl Keeper {
             }
             (Sender::Sessions, Phase::LookingOnly(_, _, until, _)) => {
                 *until = now;
-                if let Ok(Response::Sessions(left)) = response.outcome {
-                    let mut listed = left.found.listed;
-                    listed.retain(ListedSession::is_executing);
-                    self.notices.push_back(Notice::Executing(listed));
-                }
+                self.notices.extend(executing(response));
             }
             (Sender::Release, Phase::Releasing(release)) => release.handle_response(now, &response),
             // The request belongs to an earlier phase.
             _ => {}
+        }
+    }
+
+    fn acquire_responded(&mut self, now: BootInstant, response: TimedResponse) {
+        let Phase::Acquiring(acquire, news) = &mut self.phase else {
+            return;
+        };
+        let before = acquire.silence().limit();
+        let had_queue_lock = acquire.queue_lock();
+        acquire.handle_response(now, &response);
+        if acquire.queue_lock() == QueueLock::Unavailable && had_queue_lock == QueueLock::Available
+        {
+            self.notices.push_back(Notice::NoQueueLock);
+        }
+        *news = wait_news(response);
+        if let Some(limit) = acquire.silence().limit()
+            && before != Some(limit)
+        {
+            self.notices.push_back(Notice::Silence(limit));
         }
     }
 
@@ -794,6 +794,16 @@ impl Keeper {
             self.opened = self.started;
         }
     }
+}
+
+/// Returns the notice about the sessions in `response` that execute a statement. None if the look has failed.
+fn executing(response: TimedResponse) -> Option<Notice> {
+    let Ok(Response::Sessions(left)) = response.outcome else {
+        return None;
+    };
+    let mut listed = left.found.listed;
+    listed.retain(ListedSession::is_executing);
+    Some(Notice::Executing(listed))
 }
 
 /// Returns what to report about a response if the wait for the lease continues. None if there is nothing to report.

@@ -173,8 +173,12 @@ impl<'a> LeaseReport<'a> {
         }
     }
 
-    /// Reports that the address leads to another server.
-    pub fn moved(&self) {
+    /// Reports that the address leads to another server, unless an operator has revoked the lease there, which the next
+    /// renewal reports.
+    pub fn moved(&self, is_revoked: bool) {
+        if is_revoked {
+            return;
+        }
         let (servers, action) = (&self.servers, &self.action);
         let text = format_args!(
             "{servers} now leads to another server or to older data; renewing {action} there"

@@ -25,7 +25,7 @@ use crate::locks::snapshot::TimedSnapshot;
 use crate::locks::{CONNECT_TIMEOUT, RESPONSE_TIMEOUT};
 use crate::store::mysql::{Database, Selection};
 use crate::store::target::Targets;
-use crate::store::{Failure, FailureKind, HistoryFilter, LockRecord};
+use crate::store::{Failure, FailureKind, HistoryFilter, LockRecord, Store};
 use crate::sys::{clock, heap};
 
 /// Time without a query after which the connection is closed. It is longer than the usual interval of a monitoring

@@ -1,6 +1,6 @@
 //! The store on a MySQL or MariaDB server. It sends requests and returns responses, on one connection at a time.
 //!
-//! [`Database::request`] blocks while it waits for a name server or for the database server. The wait may take
+//! [`Store::request`](crate::store::Store::request) blocks while it waits for a name server or for the database server. The wait may take
 //! arbitrarily long. Therefore `exec` calls it on the database thread, and the event loop has its own time limit for
 //! each response.
 

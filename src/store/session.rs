@@ -313,6 +313,21 @@ impl SessionLook {
 }
 
 impl ProcessList {
+    /// Returns the host of dlock's own session, whose address and port have arrived unchanged at the server.
+    fn proven_own_host(&self) -> Result<&str, Untraceable> {
+        let own = self.own_client.as_deref();
+        let (own_host, own_port) = host_and_port(own.ok_or(Untraceable::NoProcessList)?);
+        let Some(connection) = self.own_connection else {
+            return Ok(own_host);
+        };
+        match shown_ip(own_host) {
+            ShownIp::Name => Err(Untraceable::Named),
+            shown if !shown.is_ip(connection.local.ip()) => Err(Untraceable::Translated),
+            _ if own_port != Some(connection.local.port()) => Err(Untraceable::Translated),
+            _ => Ok(own_host),
+        }
+    }
+
     /// Returns the sessions of `connections`.
     ///
     /// A session belongs to a TCP connection if the process list shows the address and the port of the connection, and if
@@ -325,23 +340,7 @@ impl ProcessList {
         is_noted: impl Fn(&ListedSession) -> bool,
         check: &mut impl SocketCheck,
     ) -> Result<Traced, Untraceable> {
-        let own = self
-            .own_client
-            .as_deref()
-            .ok_or(Untraceable::NoProcessList)?;
-        let (own_host, own_port) = host_and_port(own);
-        if let Some(connection) = self.own_connection {
-            match shown_ip(own_host) {
-                ShownIp::Name => return Err(Untraceable::Named),
-                shown if !shown.is_ip(connection.local.ip()) => {
-                    return Err(Untraceable::Translated);
-                }
-                _ if own_port != Some(connection.local.port()) => {
-                    return Err(Untraceable::Translated);
-                }
-                _ => {}
-            }
-        }
+        let own_host = self.proven_own_host()?;
         let mut traced = Traced::default();
         for socket in &connections.tcp {
             let TcpConnection { local, remote } = socket.connection;

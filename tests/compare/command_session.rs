@@ -8,7 +8,7 @@ use std::time::Duration;
 use dlock::lease::Token;
 use dlock::store::mysql::Database;
 use dlock::store::session::{CommandConnections, SessionLook, SessionNote, SessionPolicy};
-use dlock::store::{Contender, EndSessionsRequest, Request, Response};
+use dlock::store::{Contender, EndSessionsRequest, Request, Response, Store};
 use dlock::sys::tcp::{TcpSocket, connection_of_raw};
 use mysql::Conn;
 

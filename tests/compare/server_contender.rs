@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use dlock::store::mysql::Database;
 use dlock::store::target::{Address, Secret, SslMode, Target, Tls};
-use dlock::store::{Contender, FailureKind, Request, TimedResponse};
+use dlock::store::{Contender, FailureKind, Request, Store, TimedResponse};
 use dlock::sys::socket::Interrupter;
 
 use crate::proxy::{Case, Flow, Kind, Proxy, error_packet};

@@ -10,7 +10,7 @@ use dlock::store::mysql::Database;
 use dlock::store::operator::{OperatorRequest, OperatorResult};
 use dlock::store::session::SessionNote;
 use dlock::store::{
-    Contender, DatabaseId, Holder, QueueEntry, QueueLock, Request, Response, TimedResponse,
+    Contender, DatabaseId, Holder, QueueEntry, QueueLock, Request, Response, Store, TimedResponse,
 };
 use mysql::prelude::Queryable;
 use mysql::{Conn, Row};

@@ -15,6 +15,7 @@ mod clusters;
 mod command;
 mod compiler;
 mod connection;
+mod contract;
 mod holder;
 mod middle;
 mod multiplexer;

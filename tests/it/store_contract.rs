@@ -1,5 +1,5 @@
-//! Contract tests of the store, which check the properties that the protocol relies on. The tests call the library
-//! directly, on every kind of server.
+//! Runs the contract of a store (`tests/it/contract.rs`) on every kind of server, and checks what only a real server can do.
+//! The tests call the library directly.
 
 use std::thread;
 use std::time::Duration;
@@ -8,12 +8,13 @@ use dlock::lease::{Grant, OwnerId, Token};
 use dlock::store::mysql::{Database, Selection};
 use dlock::store::target::{Address, Secret, SslMode, Target, Tls};
 use dlock::store::{
-    AcquireMode, AcquireRequest, Contender, Expiry, FenceMode, Holder, LockRecord, Loss,
-    QueueEntry, QueueLock, Reassertion, ReleaseRequest, RenewRequest, Request, Response, Version,
+    AcquireMode, AcquireRequest, Contender, FenceMode, Holder, LockRecord, Loss, QueueEntry,
+    QueueLock, ReleaseRequest, RenewRequest, Request, Response, Store,
 };
 use dlock::sys::clock;
 use mysql::prelude::Queryable;
 
+use crate::contract::{CLAUSES, Scene};
 use crate::proxy::{Fault, Kind, Proxy};
 use crate::servers::{self, Flavour, Series, shared};
 use crate::session_settings::worst;
@@ -92,15 +93,6 @@ impl Peer {
         self.send(&request)
     }
 
-    /// Takes the lease over if the row still has `version`.
-    #[track_caller]
-    fn take_over(&mut self, version: Version) -> Response {
-        self.attempt(AcquireMode::TakeOver {
-            version,
-            fenced: false,
-        })
-    }
-
     #[track_caller]
     fn granted(&mut self) -> Grant {
         match self.attempt(AcquireMode::First) {
@@ -163,6 +155,91 @@ fn everywhere(test: impl Fn(&servers::Database, Peer, Peer)) {
     }
 }
 
+/// A scene on a real server.
+struct RealScene<'a>(&'a servers::Database);
+
+impl RealScene<'_> {
+    fn change(&self, statement: &str) {
+        let changed = self.0.admin_conn().query_drop(statement);
+        changed.expect("the row can be changed");
+    }
+}
+
+impl Scene for RealScene<'_> {
+    fn connect(&self, number: u8) -> (Box<dyn Store>, Contender) {
+        let Peer {
+            database,
+            contender,
+            ..
+        } = Peer::new(self.0, number);
+        (Box::new(database), contender)
+    }
+
+    fn owner_id(&self, number: u8) -> OwnerId {
+        OwnerId::new([number; 16])
+    }
+
+    fn expire(&self, ago: Duration) {
+        let ago = ago.as_secs();
+        self.change(&format!(
+            "UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL {ago} SECOND"
+        ));
+    }
+
+    fn revoke(&self) {
+        self.change("UPDATE dlock_lock SET token=token+1,revoked_at=UTC_TIMESTAMP(6)");
+    }
+
+    fn lose_record(&self) {
+        self.change("DELETE FROM dlock_lock");
+    }
+}
+
+#[test]
+fn real_servers_keep_the_contract_of_a_store() {
+    for clause in CLAUSES {
+        everywhere(|database, _, _| clause(&RealScene(database)));
+    }
+}
+
+#[test]
+fn responses_contain_the_label_and_the_time_of_the_server() {
+    everywhere(|_, mut one, mut other| {
+        one.granted();
+        let Response::NotAcquired(seen, _) = other.attempt(AcquireMode::First) else {
+            panic!("the action was granted twice");
+        };
+        assert_eq!(seen.holder.label, "peer 1");
+    });
+}
+
+/// After a loss of the whole table, the record is not known, and its fields have their first values.
+#[test]
+fn renewal_of_a_deleted_row_finds_an_unknown_record() {
+    everywhere(|database, mut one, _| {
+        let grant = one.granted();
+        RealScene(database).lose_record();
+        match one.renew(grant) {
+            Response::Lost(record) => assert!(!record.is_known, "{record:?}"),
+            other => panic!("not lost: {other:?}"),
+        }
+    });
+}
+
+/// A token that the row has not reached yet belongs to a grant that the database has lost.
+#[test]
+fn release_of_a_later_token_finds_a_lost_grant() {
+    everywhere(|_, mut one, _| {
+        let grant = one.granted();
+        let later = Grant {
+            token: Token(grant.token.0 + 1),
+            ..grant
+        };
+        let released = one.release(later);
+        assert_eq!(released, Response::NotHolder(Some(Loss::LostGrant)));
+    });
+}
+
 /// The deadline of a command counts from the send time that a response contains. A later packet of the same request, here
 /// the removal of a dead waiter's entry, must not change this time.
 #[test]
@@ -203,45 +280,6 @@ fn send_time_of_a_grant_is_that_of_the_attempt() {
     }
 }
 
-#[test]
-fn free_action_is_granted_to_one_contender_and_reported_to_the_other() {
-    everywhere(|_, mut one, mut other| {
-        let grant = one.granted();
-        let Response::NotAcquired(seen, _) = other.attempt(AcquireMode::First) else {
-            panic!("the action was granted twice");
-        };
-        assert_eq!(seen.owner_id, Some(one.owner_id));
-        assert_eq!(seen.version.token, grant.token);
-        assert_eq!(seen.holder.label, "peer 1");
-        assert_eq!(seen.ttl, TTL);
-        assert!(matches!(seen.expiry, Expiry::In(left) if left <= TTL));
-        assert_eq!(one.release(grant), Response::Released);
-        assert_eq!(other.record().owner_id, None);
-        assert!(other.granted().token > grant.token);
-    });
-}
-
-#[test]
-fn repeated_attempt_returns_its_own_grant() {
-    everywhere(|_, mut one, _| {
-        let grant = one.granted();
-        assert_eq!(
-            one.attempt(AcquireMode::IfFree),
-            Response::AlreadyHeld(grant.token)
-        );
-    });
-}
-
-#[test]
-fn repeated_renewal_succeeds_and_is_counted() {
-    everywhere(|_, mut one, _| {
-        let grant = one.granted();
-        assert_eq!(one.renew(grant), Response::Renewed(None));
-        assert_eq!(one.renew(grant), Response::Renewed(None));
-        assert_eq!(one.record().version.renewals, 2);
-    });
-}
-
 /// A renewal may arrive late, from a connection that its sender has given up.
 #[test]
 fn late_renewal_does_not_change_a_lock_that_is_held_for_min_hold() {
@@ -263,122 +301,6 @@ fn late_renewal_does_not_change_a_lock_that_is_held_for_min_hold() {
         let renewed = one.database.request(&one.contender, &renew).outcome;
         assert!(!matches!(renewed, Ok(Response::Renewed(_))), "{renewed:?}");
         assert_eq!(expires(), before);
-    });
-}
-
-#[test]
-fn renewal_or_release_needs_both_owner_id_and_token() {
-    everywhere(|_, mut one, other| {
-        let grant = one.granted();
-        let another = Grant {
-            owner_id: other.owner_id,
-            ..grant
-        };
-        let later = Grant {
-            token: Token(grant.token.0 + 1),
-            ..grant
-        };
-        for (wrong, loss) in [(another, None), (later, Some(Loss::LostGrant))] {
-            assert!(matches!(one.renew(wrong), Response::Lost(_)));
-            assert_eq!(one.release(wrong), Response::NotHolder(loss));
-        }
-        assert_eq!(one.record().version.renewals, 0);
-        assert_eq!(one.renew(grant), Response::Renewed(None));
-    });
-}
-
-#[test]
-fn lease_can_be_released_by_owner_id_without_a_token() {
-    everywhere(|_, mut one, mut other| {
-        one.granted();
-        assert_eq!(
-            other.release_owner(other.owner_id, None),
-            Response::NotHolder(None)
-        );
-        assert_eq!(one.release_owner(one.owner_id, None), Response::Released);
-        assert_eq!(one.record().owner_id, None);
-    });
-}
-
-#[test]
-fn renewed_lease_is_not_taken_over_with_a_stale_version() {
-    everywhere(|_, mut one, mut other| {
-        let grant = one.granted();
-        let stale = other.record().version;
-        assert_eq!(one.renew(grant), Response::Renewed(None));
-        assert!(matches!(other.take_over(stale), Response::NotAcquired(..)));
-        let fresh = other.record().version;
-        let Response::Granted(token, _) = other.take_over(fresh) else {
-            panic!("the unchanged row was not taken over");
-        };
-        assert!(token > grant.token);
-        assert!(matches!(one.renew(grant), Response::Lost(_)));
-        assert_eq!(one.release(grant), Response::NotHolder(None));
-        assert_eq!(other.record().owner_id, Some(other.owner_id));
-    });
-}
-
-#[test]
-fn renewal_revives_an_expired_lease_that_was_not_taken_over() {
-    everywhere(|database, mut one, mut other| {
-        let grant = one.granted();
-        let mut admin = database.admin_conn();
-        let mut expire = |seconds: u32| {
-            admin
-                .query_drop(format!(
-                    "UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL {seconds} SECOND"
-                ))
-                .expect("the row can be changed");
-        };
-        expire(2);
-        assert!(matches!(
-            other.attempt(AcquireMode::IfFree),
-            Response::NotAcquired(
-                LockRecord {
-                    expiry: Expiry::Ago(_),
-                    ..
-                },
-                _
-            )
-        ));
-        assert_eq!(one.renew(grant), Response::Renewed(None));
-        expire(6);
-        let expired = other.record().version;
-        assert!(
-            matches!(other.take_over(expired), Response::Granted(token, _) if token > grant.token)
-        );
-        assert!(matches!(one.renew(grant), Response::Lost(_)));
-    });
-}
-
-#[test]
-fn revoked_record_has_no_holder_and_only_its_owner_frees_it() {
-    everywhere(|database, mut one, mut other| {
-        let grant = one.granted();
-        let mut admin = database.admin_conn();
-        admin
-            .query_drop("UPDATE dlock_lock SET token=token+1,revoked_at=UTC_TIMESTAMP(6)")
-            .expect("the row can be changed");
-        let revoked = Grant {
-            token: Token(grant.token.0 + 1),
-            ..grant
-        };
-        for grant in [grant, revoked] {
-            assert!(matches!(one.renew(grant), Response::Lost(_)));
-        }
-        assert_eq!(one.record().version.renewals, 0);
-        assert!(matches!(
-            one.attempt(AcquireMode::IfFree),
-            Response::NotAcquired(..)
-        ));
-        assert_eq!(
-            other.release_owner(other.owner_id, None),
-            Response::NotHolder(None)
-        );
-        assert_eq!(one.record().owner_id, Some(one.owner_id));
-        assert_eq!(one.release(grant), Response::NotHolder(Some(Loss::Revoked)));
-        assert_eq!(one.record().owner_id, None);
-        assert!(other.granted().token > revoked.token);
     });
 }
 
@@ -485,37 +407,6 @@ fn one_of_many_contenders_wins_each_round_without_deadlocks() {
             distinct.len(),
             usize::from(PEERS) * ROUNDS,
             "a token was used twice"
-        );
-    });
-}
-
-#[test]
-fn lost_grant_is_written_to_a_deleted_row_and_only_to_an_older_row() {
-    everywhere(|database, mut one, _| {
-        let grant = one.granted();
-        let mut admin = database.admin_conn();
-        admin
-            .query_drop("DELETE FROM dlock_lock")
-            .expect("the row can be deleted");
-        match one.renew(grant) {
-            Response::Lost(record) => assert!(!record.is_known, "{record:?}"),
-            other => panic!("not lost: {other:?}"),
-        }
-        let lost = |grant| {
-            Request::Renew(RenewRequest {
-                reassertion: Some(Reassertion {
-                    renewals: 1000,
-                    fenced: false,
-                }),
-                ..RenewRequest::new(grant, QueueLock::Unavailable)
-            })
-        };
-        assert_eq!(one.send(&lost(grant)), Response::Renewed(None));
-        assert_eq!(one.record().version.renewals, 1000);
-        assert_eq!(one.release(grant), Response::Released);
-        assert!(
-            matches!(one.send(&lost(grant)), Response::Lost(_)),
-            "the token of the row is not smaller"
         );
     });
 }

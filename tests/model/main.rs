@@ -39,13 +39,17 @@
 
 mod check;
 mod client;
+#[path = "../it/contract.rs"]
+mod contract;
 mod events;
+mod memory_store;
 mod monitor;
 mod mutation;
 mod properties;
 mod responses;
 mod scenario;
 mod server;
+mod store;
 mod time;
 mod trace;
 mod world;

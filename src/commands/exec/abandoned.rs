@@ -14,10 +14,10 @@ use crate::process::monitor::LeftLease;
 use crate::protocol::keeper::{
     Input, Keeper, KeeperSettings, LeftSessions, ReleaseEffort, Step, WorkEnd,
 };
-use crate::store::Contender;
 use crate::store::mysql::Database;
 use crate::store::mysql::worker::Worker;
 use crate::store::target::Targets;
+use crate::store::{Contender, Store};
 use crate::sys::{clock, inherited};
 
 /// Maximum pause between two steps.

@@ -16,13 +16,14 @@ use crate::event::event_loop::{EventLoop, LONGEST_SLEEP};
 use crate::event::queue::EventSender;
 use crate::event::queue_reader::{QueueReader, READ_INTERVAL};
 use crate::exit::{ExitError, Status};
+use crate::lease::Token;
 use crate::lease::instant::BootInstant;
 use crate::metrics::MetricsResult;
 use crate::outcome::RunOutcome;
 use crate::process::hook;
 use crate::process::monitor::ParentMessage;
 use crate::process::supervisor::{KILL, StopReason};
-use crate::protocol::acquire::Acquire;
+use crate::protocol::acquire::{Acquire, NotGranted};
 use crate::protocol::keeper::{
     Input, Keeper, LeftSessions, Notice, PhaseKind, ReleaseEffort, SessionOwner, Step, WorkEnd,
 };
@@ -356,20 +357,8 @@ impl Driver<'_> {
                 self.texts.no_queue_lock(tries_again);
             }
             Notice::Silence(limit) => self.texts.silence(limit),
-            Notice::Granted(grant) => {
-                self.report.granted(grant.token);
-                let (action, waited) = (&self.plan.contender.action, messages::duration(waited));
-                let text = format_args!("acquired {action} in {waited} (token {})", grant.token);
-                let has_reminded = self.report.has_reminded();
-                self.report
-                    .milestone(EventKind::Granted, text, has_reminded);
-            }
-            Notice::NotGranted(reason) => {
-                let latest = self.queue_reader.latest();
-                let no_response = || self.events.no_response();
-                let error = not_granted(reason, latest, no_response, waited, self.plan.conflict());
-                self.end.get_or_insert(RunEnd::NotStarted(error));
-            }
+            Notice::Granted(grant) => self.granted(grant.token, waited),
+            Notice::NotGranted(reason) => self.not_granted(reason, waited),
             Notice::SessionsLeft => {
                 if let Some(wait) = self.keeper.session_wait() {
                     self.texts.sessions_left(wait, now);
@@ -390,12 +379,7 @@ impl Driver<'_> {
                 failing_since,
                 problem,
             } => {
-                if let (true, Some(deadline)) = (self.is_working(), self.keeper.deadline()) {
-                    self.work.renewed(deadline);
-                }
-                if self.work.has_started() {
-                    self.observers.renewed();
-                }
+                self.renewed();
                 self.texts.renewed(took, failing_since, now);
                 if let Some(problem) = problem {
                     self.texts.tracking_problem(problem);
@@ -412,11 +396,36 @@ impl Driver<'_> {
             Notice::Disconnected => {
                 (self.texts).delay_disconnected(now + self.plan.keeper.timing.request_timeout);
             }
-            Notice::Moved { is_revoked: true } => {}
-            Notice::Moved { is_revoked: false } => self.texts.moved(),
+            Notice::Moved { is_revoked } => self.texts.moved(is_revoked),
             Notice::Lost(loss, record) => self.lease_lost(loss, &record, now),
             Notice::Released(released) => self.released(&released),
             Notice::NotReleased(failure) => self.not_released(failure.as_ref()),
+        }
+    }
+
+    fn granted(&self, token: Token, waited: Duration) {
+        self.report.granted(token);
+        let (action, waited) = (&self.plan.contender.action, messages::duration(waited));
+        let text = format_args!("acquired {action} in {waited} (token {token})");
+        let has_reminded = self.report.has_reminded();
+        self.report
+            .milestone(EventKind::Granted, text, has_reminded);
+    }
+
+    fn not_granted(&mut self, reason: NotGranted, waited: Duration) {
+        let latest = self.queue_reader.latest();
+        let no_response = || self.events.no_response();
+        let error = not_granted(reason, latest, no_response, waited, self.plan.conflict());
+        self.end.get_or_insert(RunEnd::NotStarted(error));
+    }
+
+    /// Moves the deadline of the command, and counts the renewal in the metrics of the run.
+    fn renewed(&mut self) {
+        if let (true, Some(deadline)) = (self.is_working(), self.keeper.deadline()) {
+            self.work.renewed(deadline);
+        }
+        if self.work.has_started() {
+            self.observers.renewed();
         }
     }
 

@@ -18,7 +18,7 @@ use crate::lease::Token;
 use crate::process::monitor;
 use crate::report::messages;
 use crate::store::target::{Address, Targets};
-use crate::store::{Contender, FailureKind, LockRecord, OuterLease, Request, Response};
+use crate::store::{Contender, FailureKind, LockRecord, OuterLease, Request, Response, Store};
 use crate::sys::{clock, host, proc};
 
 /// The environment variable that contains the address of the server and the name of the database

@@ -23,6 +23,18 @@ impl Acquire {
         if response.could_grant {
             self.unknown_since.get_or_insert(response.sent);
         }
+        if !self.refused_or_kept(now, response, failure) {
+            self.try_again(now, failure);
+        }
+    }
+
+    /// Handles a failure that ends the wait or concerns the queue lock. Returns true if nothing else has to be done.
+    fn refused_or_kept(
+        &mut self,
+        now: BootInstant,
+        response: &TimedResponse,
+        failure: &Failure,
+    ) -> bool {
         let is_cut = matches!(self.phase, AcquirePhase::WaitTurn { .. })
             && failure.kind == FailureKind::Unknown;
         let waited = is_cut.then(|| response.received.since(response.sent));
@@ -34,7 +46,7 @@ impl Acquire {
             | FailureKind::Config
             | FailureKind::SharedSessions => {
                 self.phase = AcquirePhase::Refused(failure.clone());
-                return;
+                return true;
             }
             FailureKind::NoQueueLock if self.queue_lock.is_available() => {
                 if let Reaction::TryAgain(pause) = self.queue_lock.refused() {
@@ -46,11 +58,16 @@ impl Acquire {
                 ) {
                     self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree);
                 }
-                return;
+                return true;
             }
             FailureKind::TooManyConnections => self.was_full = true,
             _ => {}
         }
+        false
+    }
+
+    /// Chooses the next request after a failure, and its pause.
+    fn try_again(&mut self, now: BootInstant, failure: &Failure) {
         match self.phase {
             // The tables do not exist, for example because they were dropped. An attempt creates them.
             _ if failure.kind == FailureKind::NoTables => {

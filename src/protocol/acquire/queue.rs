@@ -42,9 +42,21 @@ impl Acquire {
         record: &LockRecord,
         queue: &QueueState,
     ) {
-        let was_waiting = matches!(self.phase, AcquirePhase::WaitTurn { .. });
-        let looks_next = self.phase == WAIT && queue.is_behind_mark;
-        let was_enqueueing = self.phase == AcquirePhase::Enqueue;
+        let allowed_at = self.record_observed(now, (sent, received), record, queue);
+        if mutant::is_disabled(Safeguard::OwnClock) && self.try_if(now, allowed_at, record) {
+            return;
+        }
+        self.decide(now, allowed_at, record, queue);
+    }
+
+    /// Stores what a response shows. Returns the instant from which the record may be acquired or taken over.
+    fn record_observed(
+        &mut self,
+        now: BootInstant,
+        (sent, received): (BootInstant, BootInstant),
+        record: &LockRecord,
+        queue: &QueueState,
+    ) -> BootInstant {
         // The holder's session has lost the queue lock that this session owns, so it has ended.
         let holder_is_gone = queue.lock_owner == QueueLockOwner::Own && record.had_queue_lock_here;
         self.observed = Some(LastObserved {
@@ -65,11 +77,21 @@ impl Acquire {
         self.lost_grants
             .observe((sent, received), record, queue.database);
         let lost_until = self.lost_grants.live_until(now);
-        let allowed_at =
-            allowed_at(received, record, &observation, session).max(lost_until.unwrap_or(received));
-        if mutant::is_disabled(Safeguard::OwnClock) && self.try_if(now, allowed_at, record) {
-            return;
-        }
+        allowed_at(received, record, &observation, session).max(lost_until.unwrap_or(received))
+    }
+
+    /// Decides the next request. The record may be acquired or taken over at `allowed_at`.
+    fn decide(
+        &mut self,
+        now: BootInstant,
+        allowed_at: BootInstant,
+        record: &LockRecord,
+        queue: &QueueState,
+    ) {
+        let was_waiting = matches!(self.phase, AcquirePhase::WaitTurn { .. });
+        let looks_next = self.phase == WAIT && queue.is_behind_mark;
+        let was_enqueueing = self.phase == AcquirePhase::Enqueue;
+        let may_be_lost = self.lost_grants.live_until(now).is_some();
         match (self.queue_lock(), queue.lock_owner) {
             // The server has reported that it granted the queue lock to this session. If this session does not own the
             // queue lock, the report was false.
@@ -86,7 +108,7 @@ impl Acquire {
             // a lost lease may be live, also wait for the queue lock, because an attempt is not allowed. The same applies
             // after polling: the session that had the queue lock has released it.
             (QueueLock::Available, QueueLockOwner::Free)
-                if was_enqueueing || lost_until.is_some() || self.queue_lock.is_tried_again() =>
+                if was_enqueueing || may_be_lost || self.queue_lock.is_tried_again() =>
             {
                 self.phase = WAIT;
             }

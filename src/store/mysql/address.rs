@@ -12,7 +12,7 @@ use super::worker::Worker;
 use crate::lease::Grant;
 use crate::lease::timing::address_check_interval;
 use crate::mutant::{self, Safeguard};
-use crate::store::{Contender, Failure, FailureKind, LockRecord, QueueLock, ReleaseRequest};
+use crate::store::{Contender, Failure, FailureKind, LockRecord, QueueLock, ReleaseRequest, Store};
 use crate::sys::clock;
 
 /// Pause between two reads of a record that is not current. A member of a healthy group normally applies a change within

@@ -10,7 +10,7 @@ use crate::lease::Grant;
 use crate::store::read_back::AttemptReadBack;
 use crate::store::{
     AcquireMode, AcquireRequest, Contender, Failure, FailureKind, QueueEntry, QueueLock, Response,
-    Success, WaitRequest,
+    Store, Success, WaitRequest,
 };
 
 /// Data read back after an attempt, and the success that makes the run unnecessary, if there is one. None if the action

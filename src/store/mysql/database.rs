@@ -10,7 +10,8 @@ use crate::store::connected::{ConnectedServer, SkippedHost};
 use crate::store::lost_grant::has_lost;
 use crate::store::target::Targets;
 use crate::store::{
-    Contender, Failure, FailureKind, LockRecord, Request, Response, ServerTime, TimedResponse,
+    Contender, Failure, FailureKind, LockRecord, Request, Response, ServerTime, Store,
+    TimedResponse,
 };
 use crate::sys::{clock, socket::Interrupter};
 
@@ -66,6 +67,20 @@ pub struct Database {
     pub(super) timing: RequestTiming,
 }
 
+impl Store for Database {
+    /// Sends one request about the contender's action. It usually takes one round trip on an open connection.
+    fn request(&mut self, contender: &Contender, request: &Request) -> TimedResponse {
+        self.timing = RequestTiming::new();
+        let outcome = self.respond(contender, request);
+        let outcome = outcome.map_err(|failure| self.explain(failure));
+        self.timed(outcome)
+    }
+
+    fn hang_up(&mut self) {
+        self.connection = None;
+    }
+}
+
 impl Database {
     /// Returns a database without a connection. The first request connects.
     #[must_use]
@@ -105,24 +120,11 @@ impl Database {
         self.connected.take()
     }
 
-    /// Drops the connection after the server has closed it. The next request reconnects.
-    pub fn hang_up(&mut self) {
-        self.connection = None;
-    }
-
     /// Drops the connection, and forgets which hosts have refused a request. The next request reconnects to the server to
     /// which a new process would connect.
     pub fn search_again(&mut self) {
         self.hang_up();
         self.hosts.forget_refusals();
-    }
-
-    /// Sends one request about the contender's action. It usually takes one round trip on an open connection.
-    pub fn request(&mut self, contender: &Contender, request: &Request) -> TimedResponse {
-        self.timing = RequestTiming::new();
-        let outcome = self.respond(contender, request);
-        let outcome = outcome.map_err(|failure| self.explain(failure));
-        self.timed(outcome)
     }
 
     /// Returns the response of the current request with its times.

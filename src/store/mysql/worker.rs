@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::database::Database;
-use crate::store::{Failure, FailureKind};
+use crate::store::{Failure, FailureKind, Store};
 use crate::sys::boot_timer::wait_for;
 use crate::sys::channel::Channel;
 use crate::sys::socket::{Interrupter, hangs_up};

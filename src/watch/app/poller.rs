@@ -19,7 +19,7 @@ use crate::store::mysql::worker::Worker;
 use crate::store::mysql::{Database, Selection};
 use crate::store::operator::OperatorResult;
 use crate::store::target::Targets;
-use crate::store::{Failure, FailureKind, HistoryEntry, HistoryFilter};
+use crate::store::{Failure, FailureKind, HistoryEntry, HistoryFilter, Store};
 use crate::sys::clock;
 use crate::sys::signal::SignalFd;
 use crate::watch::key::Key;

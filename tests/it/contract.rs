@@ -1,0 +1,275 @@
+//! The contract of a store: what the protocol relies on. Each clause runs on the model's server, and on each kind of real
+//! server.
+
+use std::time::Duration;
+
+use dlock::lease::{Grant, OwnerId, Token};
+use dlock::store::{
+    AcquireMode, AcquireRequest, Contender, Expiry, LockRecord, Loss, QueueEntry, QueueLock,
+    Reassertion, ReleaseRequest, RenewRequest, Request, Response, Store, Version,
+};
+
+/// A server with one action, which nobody has used yet.
+pub(crate) trait Scene {
+    /// Returns a new connection of a contender, and the contender.
+    fn connect(&self, number: u8) -> (Box<dyn Store>, Contender);
+    /// Returns the owner id of a contender.
+    fn owner_id(&self, number: u8) -> OwnerId;
+    /// Moves the end of the lease to this time ago by the server's clock, rounded up to what the server can count.
+    fn expire(&self, ago: Duration);
+    /// Revokes the lease, as an operator does.
+    fn revoke(&self);
+    /// Replaces the record by one in which the action was never granted.
+    fn lose_record(&self);
+}
+
+/// A clause of the contract.
+pub(crate) type Clause = fn(&dyn Scene);
+
+/// All clauses.
+pub(crate) const CLAUSES: [Clause; 9] = [
+    free_action_is_granted_to_one_contender_and_reported_to_the_other,
+    repeated_attempt_returns_its_own_grant,
+    repeated_renewal_succeeds_and_is_counted,
+    renewal_or_release_needs_both_owner_id_and_token,
+    lease_can_be_released_by_owner_id_without_a_token,
+    renewed_lease_is_not_taken_over_with_a_stale_version,
+    renewal_revives_an_expired_lease_that_was_not_taken_over,
+    revoked_record_has_no_holder_and_only_its_owner_frees_it,
+    lost_grant_is_written_only_to_an_older_row,
+];
+
+/// A contender with its own connection. The contract must hold without the queue lock.
+struct Peer {
+    store: Box<dyn Store>,
+    contender: Contender,
+    owner_id: OwnerId,
+}
+
+impl Peer {
+    fn new(scene: &dyn Scene, number: u8) -> Self {
+        let (store, contender) = scene.connect(number);
+        let owner_id = scene.owner_id(number);
+        Self {
+            store,
+            contender,
+            owner_id,
+        }
+    }
+
+    #[track_caller]
+    fn send(&mut self, request: &Request) -> Response {
+        let response = self.store.request(&self.contender, request);
+        assert!(response.sent <= response.received, "{response:?}");
+        response.outcome.expect("the server responds")
+    }
+
+    #[track_caller]
+    fn attempt(&mut self, mode: AcquireMode) -> Response {
+        self.send(&Request::TryAcquire(AcquireRequest {
+            owner_id: self.owner_id,
+            mode,
+            queue_lock: QueueLock::Unavailable,
+            last_read: None,
+            in_order: false,
+            prune_dead: mode != AcquireMode::IfFree,
+        }))
+    }
+
+    /// Takes the lease over if the row still has `version`.
+    #[track_caller]
+    fn take_over(&mut self, version: Version) -> Response {
+        let fenced = false;
+        self.attempt(AcquireMode::TakeOver { version, fenced })
+    }
+
+    #[track_caller]
+    fn granted(&mut self) -> Grant {
+        match self.attempt(AcquireMode::First) {
+            Response::Granted(token, _) => Grant {
+                owner_id: self.owner_id,
+                token,
+            },
+            other => panic!("not granted: {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn record(&mut self) -> LockRecord {
+        let entry = QueueEntry {
+            owner_id: self.owner_id,
+            queue_lock: QueueLock::Unavailable,
+        };
+        match self.send(&Request::GetWithQueue(entry)) {
+            Response::NotAcquired(record, _) => record,
+            other => panic!("no record: {other:?}"),
+        }
+    }
+
+    #[track_caller]
+    fn renew(&mut self, grant: Grant) -> Response {
+        self.send(&Request::Renew(RenewRequest::new(
+            grant,
+            QueueLock::Unavailable,
+        )))
+    }
+
+    #[track_caller]
+    fn release(&mut self, owner_id: OwnerId, token: Option<Token>) -> Response {
+        self.send(&Request::Release(ReleaseRequest {
+            has_entry: false,
+            ..ReleaseRequest::without_run(owner_id, token, QueueLock::Unavailable)
+        }))
+    }
+
+    #[track_caller]
+    fn release_grant(&mut self, grant: Grant) -> Response {
+        self.release(grant.owner_id, Some(grant.token))
+    }
+}
+
+fn peers(scene: &dyn Scene) -> (Peer, Peer) {
+    (Peer::new(scene, 1), Peer::new(scene, 2))
+}
+
+fn free_action_is_granted_to_one_contender_and_reported_to_the_other(scene: &dyn Scene) {
+    let (mut one, mut other) = peers(scene);
+    let grant = one.granted();
+    let Response::NotAcquired(seen, _) = other.attempt(AcquireMode::First) else {
+        panic!("the action was granted twice");
+    };
+    assert_eq!(seen.owner_id, Some(one.owner_id));
+    assert_eq!(seen.version.token, grant.token);
+    assert_eq!(seen.ttl, one.contender.ttl);
+    assert!(matches!(seen.expiry, Expiry::In(left) if left <= seen.ttl));
+    assert_eq!(one.release_grant(grant), Response::Released);
+    assert_eq!(other.record().owner_id, None);
+    assert!(other.granted().token > grant.token);
+}
+
+fn repeated_attempt_returns_its_own_grant(scene: &dyn Scene) {
+    let (mut one, _) = peers(scene);
+    let grant = one.granted();
+    let again = one.attempt(AcquireMode::IfFree);
+    assert_eq!(again, Response::AlreadyHeld(grant.token));
+}
+
+/// A release does not change the number of renewals. A waiter that has read a renewed lease would take a record with fewer
+/// renewals for an older one.
+fn repeated_renewal_succeeds_and_is_counted(scene: &dyn Scene) {
+    let (mut one, _) = peers(scene);
+    let grant = one.granted();
+    assert_eq!(one.renew(grant), Response::Renewed(None));
+    assert_eq!(one.renew(grant), Response::Renewed(None));
+    assert_eq!(one.record().version.renewals, 2);
+    assert_eq!(one.release_grant(grant), Response::Released);
+    let free = one.record().version;
+    assert_eq!((free.token, free.renewals), (grant.token, 2));
+}
+
+fn renewal_or_release_needs_both_owner_id_and_token(scene: &dyn Scene) {
+    let (mut one, other) = peers(scene);
+    let grant = one.granted();
+    let another = Grant {
+        owner_id: other.owner_id,
+        ..grant
+    };
+    let later = Grant {
+        token: Token(grant.token.0 + 1),
+        ..grant
+    };
+    for wrong in [another, later] {
+        assert!(matches!(one.renew(wrong), Response::Lost(_)));
+        let released = one.release_grant(wrong);
+        assert!(matches!(released, Response::NotHolder(_)), "{released:?}");
+    }
+    assert_eq!(one.record().version.renewals, 0);
+    assert_eq!(one.renew(grant), Response::Renewed(None));
+}
+
+fn lease_can_be_released_by_owner_id_without_a_token(scene: &dyn Scene) {
+    let (mut one, mut other) = peers(scene);
+    one.granted();
+    let not_own = other.release(other.owner_id, None);
+    assert_eq!(not_own, Response::NotHolder(None));
+    assert_eq!(one.release(one.owner_id, None), Response::Released);
+    assert_eq!(one.record().owner_id, None);
+}
+
+fn renewed_lease_is_not_taken_over_with_a_stale_version(scene: &dyn Scene) {
+    let (mut one, mut other) = peers(scene);
+    let grant = one.granted();
+    let stale = other.record().version;
+    assert_eq!(one.renew(grant), Response::Renewed(None));
+    assert!(matches!(other.take_over(stale), Response::NotAcquired(..)));
+    let fresh = other.record().version;
+    let Response::Granted(token, _) = other.take_over(fresh) else {
+        panic!("the unchanged row was not taken over");
+    };
+    assert!(token > grant.token);
+    assert!(matches!(one.renew(grant), Response::Lost(_)));
+    assert_eq!(one.release_grant(grant), Response::NotHolder(None));
+    assert_eq!(other.record().owner_id, Some(other.owner_id));
+}
+
+fn renewal_revives_an_expired_lease_that_was_not_taken_over(scene: &dyn Scene) {
+    let (mut one, mut other) = peers(scene);
+    let grant = one.granted();
+    scene.expire(Duration::from_secs(2));
+    let Response::NotAcquired(seen, _) = other.attempt(AcquireMode::IfFree) else {
+        panic!("an expired lease is not free");
+    };
+    assert!(matches!(seen.expiry, Expiry::Ago(_)));
+    assert_eq!(one.renew(grant), Response::Renewed(None));
+    scene.expire(Duration::from_secs(6));
+    let expired = other.record().version;
+    let response = other.take_over(expired);
+    assert!(matches!(response, Response::Granted(token, _) if token > grant.token));
+    assert!(matches!(one.renew(grant), Response::Lost(_)));
+}
+
+fn revoked_record_has_no_holder_and_only_its_owner_frees_it(scene: &dyn Scene) {
+    let (mut one, mut other) = peers(scene);
+    let grant = one.granted();
+    scene.revoke();
+    let revoked = Grant {
+        token: one.record().version.token,
+        ..grant
+    };
+    assert!(revoked.token > grant.token);
+    for grant in [grant, revoked] {
+        assert!(matches!(one.renew(grant), Response::Lost(_)));
+    }
+    assert_eq!(one.record().version.renewals, 0);
+    let attempt = one.attempt(AcquireMode::IfFree);
+    assert!(matches!(attempt, Response::NotAcquired(..)), "{attempt:?}");
+    let not_own = other.release(other.owner_id, None);
+    assert_eq!(not_own, Response::NotHolder(None));
+    assert_eq!(one.record().owner_id, Some(one.owner_id));
+    let freed = one.release_grant(grant);
+    assert_eq!(freed, Response::NotHolder(Some(Loss::Revoked)));
+    assert_eq!(one.record().owner_id, None);
+    assert!(other.granted().token > revoked.token);
+}
+
+fn lost_grant_is_written_only_to_an_older_row(scene: &dyn Scene) {
+    let (mut one, _) = peers(scene);
+    let grant = one.granted();
+    scene.lose_record();
+    assert!(matches!(one.renew(grant), Response::Lost(_)));
+    let again = Request::Renew(RenewRequest {
+        reassertion: Some(Reassertion {
+            renewals: 1000,
+            fenced: false,
+        }),
+        ..RenewRequest::new(grant, QueueLock::Unavailable)
+    });
+    assert_eq!(one.send(&again), Response::Renewed(None));
+    assert_eq!(one.record().version.renewals, 1000);
+    assert_eq!(one.release_grant(grant), Response::Released);
+    let late = one.send(&again);
+    assert!(
+        matches!(late, Response::Lost(_)),
+        "the token of the row is not smaller: {late:?}"
+    );
+}
