@@ -423,6 +423,15 @@ impl Acquire {
         }
     }
 
+    /// Handles a grant on a server to which the address does not lead any more. The contender then frees its record, if the
+    /// server of the address has it, and tries again there.
+    pub fn address_moved(&mut self) {
+        if let AcquirePhase::Acquired(lease) = self.phase {
+            self.disconnected();
+            self.phase = AcquirePhase::FreeOwnRecord(lease.grant.token);
+        }
+    }
+
     /// Returns true while a wait for the queue lock is in flight. Its duration depends on the queue.
     #[must_use]
     pub const fn is_waiting_turn(&self) -> bool {

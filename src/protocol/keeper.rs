@@ -114,6 +114,9 @@ pub enum Step {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Phase {
     Acquiring(Acquire, Option<WaitNews>),
+    /// The lease is granted over a connection that was opened long ago. The keeper reads the record over a new connection,
+    /// until this instant, because the address may lead to another server now.
+    ConfirmingAddress(Box<Acquire>, KeptLease, BootInstant),
     EndingEarlier(KeptLease, SessionWait),
     Held(KeptLease),
     EndingOwn(KeptLease, SessionWait, WorkEnd),
@@ -223,9 +226,8 @@ impl Keeper {
                 PhaseKind::Over => Some(Step::Over),
             };
             debug_assert!(is_allowed(before, self.phase()));
-            match step {
-                Some(step) => return self.with_address_check(now, step),
-                None => debug_assert_ne!(self.phase(), before, "a phase without a step ends"),
+            if let Some(step) = step {
+                return self.with_address_check(now, step);
             }
         }
     }
@@ -265,6 +267,15 @@ impl Keeper {
     }
 
     fn poll_acquiring(&mut self, now: BootInstant) -> Option<Step> {
+        if let Phase::ConfirmingAddress(_, lease, until) = &self.phase {
+            if now < *until {
+                return Some(Step::Wait(Some(*until)));
+            }
+            let lease = lease.clone();
+            // A read that has failed proves nothing.
+            self.begin(now, lease);
+            return None;
+        }
         let Phase::Acquiring(acquire, news) = &mut self.phase else {
             return None;
         };
@@ -318,13 +329,22 @@ impl Keeper {
         );
         renewals.limit_silence(acquired.silence);
         let interval = address_check_interval(timing.ttl);
-        // If the connection is too old, the store has checked the address before it reported the grant.
-        let is_old = now.since(self.opened) >= interval;
-        let checked = if is_old { now } else { self.opened };
-        let address = checks_address.then(|| AddressChecks::new(grant, interval, checked, now));
+        let address = checks_address.then(|| AddressChecks::new(grant, interval, self.opened, now));
         let sessions = SessionTracker::new(grant.token, policy, acquired.earlier_sessions);
-        let mut lease = KeptLease::new(acquired, renewals, sessions, address);
-        self.notices.push_back(Notice::Granted(grant));
+        let lease = KeptLease::new(acquired, renewals, sessions, address);
+        let is_old = checks_address && now.since(self.opened) >= interval;
+        match std::mem::replace(&mut self.phase, Phase::Over) {
+            Phase::Acquiring(acquire, _) if is_old => {
+                let until = now + 2 * timing.request_timeout;
+                self.phase = Phase::ConfirmingAddress(Box::new(acquire), lease, until);
+            }
+            _ => self.begin(now, lease),
+        }
+    }
+
+    /// Lets the work start, after the sessions of an earlier run have ended.
+    fn begin(&mut self, now: BootInstant, mut lease: KeptLease) {
+        self.push(Notice::Granted(lease.acquired.grant));
         if !lease.has_earlier_sessions() || !self.ends_sessions() {
             self.hold(lease);
             return;
@@ -334,7 +354,7 @@ impl Keeper {
             EndingSessions::of_record(now),
             SessionOwner::EarlierRun,
             self.settings.limits.wait.map(|wait| self.started + wait),
-            now + 2 * timing.request_timeout,
+            now + 2 * self.settings.timing.request_timeout,
         );
         self.phase = Phase::EndingEarlier(lease, wait);
     }
@@ -551,7 +571,17 @@ impl Keeper {
 
     fn handle_address_read(&mut self, now: BootInstant, record: Option<&LockRecord>) {
         let is_open = self.in_flight.is_some();
-        if !(self.lease_mut()).is_some_and(|lease| lease.has_moved(now, record)) {
+        let has_moved = (self.lease_mut()).is_some_and(|lease| lease.has_moved(now, record));
+        match std::mem::replace(&mut self.phase, Phase::Over) {
+            Phase::ConfirmingAddress(mut acquire, _, _) if has_moved => {
+                // The lease on the other server expires. This contender tries again on the server of its address.
+                acquire.address_moved();
+                self.phase = Phase::Acquiring(*acquire, None);
+            }
+            Phase::ConfirmingAddress(_, lease, _) => self.begin(now, lease),
+            phase => self.phase = phase,
+        }
+        if !has_moved {
             return;
         }
         if let Phase::EndingEarlier(_, wait) | Phase::EndingOwn(_, wait, _) = &mut self.phase {
@@ -571,7 +601,7 @@ impl Keeper {
                 wait.require_renewal(is_open);
             }
             Phase::Held(_) => self.notices.push_back(Notice::Disconnected),
-            Phase::LookingOnly(..) | Phase::Over => {}
+            Phase::ConfirmingAddress(..) | Phase::LookingOnly(..) | Phase::Over => {}
         }
         if let Some(limit) = self.lease_mut().and_then(|lease| lease.disconnected(now)) {
             self.notices.push_back(Notice::Silence(limit));
@@ -640,7 +670,7 @@ impl Keeper {
 
     fn give_up(&mut self, now: BootInstant) {
         match &mut self.phase {
-            Phase::Acquiring(..) => self.leave(now, LEAVE_TIMEOUT),
+            Phase::Acquiring(..) | Phase::ConfirmingAddress(..) => self.leave(now, LEAVE_TIMEOUT),
             Phase::EndingEarlier(..) | Phase::EndingOwn(..) => {
                 self.sessions_not_ended(now, SessionsNotEnded::GivenUp);
             }
@@ -651,8 +681,10 @@ impl Keeper {
 
     /// Releases within `time` what may have been granted, and leaves the queue.
     fn leave(&mut self, now: BootInstant, time: Duration) {
-        let Phase::Acquiring(acquire, _) = &self.phase else {
-            return;
+        let acquire = match &self.phase {
+            Phase::Acquiring(acquire, _) => acquire,
+            Phase::ConfirmingAddress(acquire, ..) => acquire,
+            _ => return,
         };
         let Some(request) = acquire.release_request() else {
             self.phase = Phase::Over;
@@ -681,7 +713,7 @@ impl Keeper {
     #[must_use]
     pub const fn phase(&self) -> PhaseKind {
         match self.phase {
-            Phase::Acquiring(..) => PhaseKind::Acquiring,
+            Phase::Acquiring(..) | Phase::ConfirmingAddress(..) => PhaseKind::Acquiring,
             Phase::EndingEarlier(..) => PhaseKind::EndingEarlier,
             Phase::Held(_) => PhaseKind::Held,
             Phase::EndingOwn(..) | Phase::LookingOnly(..) => PhaseKind::EndingOwn,
@@ -710,7 +742,8 @@ impl Keeper {
 
     const fn lease(&self) -> Option<&KeptLease> {
         match &self.phase {
-            Phase::EndingEarlier(lease, _)
+            Phase::ConfirmingAddress(_, lease, _)
+            | Phase::EndingEarlier(lease, _)
             | Phase::Held(lease)
             | Phase::EndingOwn(lease, ..)
             | Phase::LookingOnly(lease, ..) => Some(lease),
@@ -720,7 +753,8 @@ impl Keeper {
 
     const fn lease_mut(&mut self) -> Option<&mut KeptLease> {
         match &mut self.phase {
-            Phase::EndingEarlier(lease, _)
+            Phase::ConfirmingAddress(_, lease, _)
+            | Phase::EndingEarlier(lease, _)
             | Phase::Held(lease)
             | Phase::EndingOwn(lease, ..)
             | Phase::LookingOnly(lease, ..) => Some(lease),
@@ -780,6 +814,7 @@ impl Keeper {
         self.opened = self.started;
         match &mut self.phase {
             Phase::Acquiring(acquire, _) => acquire.normalize_for_model(now),
+            Phase::ConfirmingAddress(acquire, ..) => acquire.normalize_for_model(now),
             Phase::EndingEarlier(_, wait) | Phase::EndingOwn(_, wait, _) => {
                 wait.normalize_for_model(now);
             }

@@ -175,14 +175,18 @@ impl<'a> LeaseReport<'a> {
 
     /// Reports that the address leads to another server, unless an operator has revoked the lease there, which the next
     /// renewal reports.
-    pub fn moved(&self, is_revoked: bool) {
-        if is_revoked {
-            return;
-        }
+    /// A contender tries there, and a holder renews its lease there.
+    pub fn moved(&self, is_revoked: bool, has_lease: bool) {
         let (servers, action) = (&self.servers, &self.action);
-        let text = format_args!(
-            "{servers} now leads to another server or to older data; renewing {action} there"
-        );
+        let text = match has_lease {
+            _ if is_revoked => return,
+            true => format!(
+                "{servers} now leads to another server or to older data; renewing {action} there"
+            ),
+            false => {
+                format!("waiting for {action}: {servers} now leads to another server; trying there")
+            }
+        };
         self.report.info(EventKind::Disconnected, text);
     }
 

@@ -396,7 +396,10 @@ impl Driver<'_> {
             Notice::Disconnected => {
                 (self.texts).delay_disconnected(now + self.plan.keeper.timing.request_timeout);
             }
-            Notice::Moved { is_revoked } => self.texts.moved(is_revoked),
+            Notice::Moved { is_revoked } => {
+                let has_lease = self.keeper.grant().is_some();
+                self.texts.moved(is_revoked, has_lease);
+            }
             Notice::Lost(loss, record) => self.lease_lost(loss, &record, now),
             Notice::Released(released) => self.released(&released),
             Notice::NotReleased(failure) => self.not_released(failure.as_ref()),

@@ -72,7 +72,9 @@ impl Acquire {
         let may_hold = self.unknown_since.is_some()
             || matches!(
                 self.phase,
-                AcquirePhase::Confirm { .. } | AcquirePhase::FreeOwnRecord(_)
+                AcquirePhase::Confirm { .. }
+                    | AcquirePhase::FreeOwnRecord(_)
+                    | AcquirePhase::Acquired(_)
             )
             || is_trying;
         (may_hold || self.entry != OwnEntry::None).then(|| self.release_everything())

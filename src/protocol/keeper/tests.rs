@@ -1,3 +1,4 @@
 //! Unit tests of the keeper.
 
 mod abandoned;
+mod address;

@@ -1,18 +1,12 @@
-//! Checks that the address still leads to the server of an old connection, before a waiter uses a grant.
-//!
-//! A waiter may wait on one connection for hours. If the address has moved to another server while the old server still
-//! accepts writes, the holder continues on the new server, and the end of its session on the old server wakes the
-//! waiter there. A grant on the old server would then start a second command.
+//! Reads a record until it is current. A new connection may lead to a member of a group that applies the latest change a
+//! moment later.
 
 use std::thread;
 use std::time::Duration;
 
 use super::database::Database;
-use super::worker::Worker;
 use crate::lease::Grant;
-use crate::lease::timing::address_check_interval;
-use crate::mutant::{self, Safeguard};
-use crate::store::{Contender, Failure, FailureKind, LockRecord, QueueLock, ReleaseRequest, Store};
+use crate::store::{Contender, Failure, FailureKind, LockRecord, Store};
 use crate::sys::clock;
 
 /// Pause between two reads of a record that is not current. A member of a healthy group normally applies a change within
@@ -66,56 +60,5 @@ impl Database {
             return Err(Failure::new(FailureKind::Unknown, text));
         }
         Ok(record)
-    }
-
-    /// Confirms a grant that this connection has just received, if the connection was opened so long ago that the address
-    /// may have moved since then. Otherwise sends nothing, so that a short wait ends without delay.
-    ///
-    /// # Errors
-    /// Fails if the address leads to another server, which accepts writes and does not have the grant. The grant is
-    /// then released and the connection is dropped.
-    pub(super) fn confirm_address(
-        &mut self,
-        contender: &Contender,
-        grant: Grant,
-        queue_lock: QueueLock,
-    ) -> Result<(), Failure> {
-        let is_recent = clock::now().since(self.opened) < address_check_interval(contender.ttl);
-        if is_recent || !self.leads_elsewhere(contender, grant) {
-            return Ok(());
-        }
-        let Grant { owner_id, token } = grant;
-        let request = ReleaseRequest::without_run(owner_id, Some(token), queue_lock);
-        // If the release fails, the lease on the old server expires.
-        let _ = self.release(contender, &request);
-        self.search_again();
-        let message = format!("{} now leads to another server", self.target().address);
-        Err(Failure::new(FailureKind::Unreachable, message))
-    }
-
-    /// Returns true if a new connection leads to a server that accepts writes and does not have the grant. Any failure
-    /// proves nothing. Name resolution has no time limit, so another thread connects.
-    fn leads_elsewhere(&self, contender: &Contender, grant: Grant) -> bool {
-        let targets = &self.hosts.targets;
-        if !targets.can_move() || mutant::is_disabled(Safeguard::AddressCheck) {
-            return false;
-        }
-        let fresh = Self::new(targets.clone(), self.limit, self.idle);
-        let Ok(worker) = Worker::start(fresh) else {
-            return false;
-        };
-        let contender = contender.clone().without_once();
-        let has_other = worker.call(self.limit, move |fresh| {
-            Ok(fresh.has_other_record(&contender, grant))
-        });
-        has_other.unwrap_or(false)
-    }
-
-    /// Returns true if the server accepts writes and its record does not have the grant.
-    fn has_other_record(&mut self, contender: &Contender, grant: Grant) -> bool {
-        let is_current = |record: &LockRecord| record.is_held_by(grant.owner_id, Some(grant.token));
-        // The caller waits for `limit`, and a new connection takes some of that time.
-        let record = self.record_until(contender, self.limit / 2, is_current);
-        record.is_ok_and(|record| !is_current(&record))
     }
 }

@@ -6,7 +6,6 @@
 use super::database::Database;
 use super::exchange::RequestKind;
 use super::{rows, statements};
-use crate::lease::Grant;
 use crate::store::read_back::AttemptReadBack;
 use crate::store::{
     AcquireMode, AcquireRequest, Contender, Failure, FailureKind, QueueEntry, QueueLock, Response,
@@ -161,11 +160,7 @@ impl Database {
         match (row.granted(owner_id), success) {
             // While this process holds the lease, no other contender can record a success.
             (Some(_), Some(success)) => Ok(Response::HeldThoughDone(row.owner.token, success)),
-            (Some(response), None) => {
-                let token = row.owner.token;
-                self.confirm_address(contender, Grant { owner_id, token }, queue_lock)?;
-                Ok(response)
-            }
+            (Some(response), None) => Ok(response),
             (None, _) => {
                 let found = self.query(
                     contender,

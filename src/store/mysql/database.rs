@@ -59,8 +59,6 @@ pub struct Database {
     pub(super) server_name: Option<String>,
     /// Name of the server on which this process may have handed off its lease. None before a hand-off.
     pub(super) handed_off_on: Option<String>,
-    /// Time at which the latest connection was opened.
-    pub(super) opened: BootInstant,
     /// Facts about the latest connection. None after [`Database::take_connected`].
     pub(super) connected: Option<ConnectedServer>,
     /// Timing of the current request.
@@ -96,7 +94,6 @@ impl Database {
             has_shared_locks: false,
             server_name: None,
             handed_off_on: None,
-            opened: clock::now(),
             connected: None,
             timing: RequestTiming::new(),
         }
@@ -183,11 +180,7 @@ impl Database {
                 let grant = request.grant;
                 let look = self.look(request.look.as_deref());
                 let renew = statements::renew(contender, request, look.as_ref());
-                let mut found = self.query(contender, &renew, None)?;
-                if found.row.is_none() && request.reassertion.is_some() {
-                    let create = statements::create_row(&contender.action);
-                    found = self.query(contender, &format!("{create}{renew}"), None)?;
-                }
+                let found = self.query(contender, &renew, None)?;
                 // A database that has lost the whole row has lost the grant.
                 let row =
                     (found.row).unwrap_or_else(|| LockRecord::unknown(contender.action.clone()));

@@ -177,7 +177,6 @@ impl Database {
             (connection, check)
         } else {
             let connection = self.connect(kind)?;
-            self.opened = clock::now();
             self.server_name = None;
             let check = self.hosts.current().member_check;
             let session = match kind {

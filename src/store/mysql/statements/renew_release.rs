@@ -1,6 +1,7 @@
 //! Renews and releases the lease, on the condition that this process still holds the lease.
 
 use super::super::schema;
+use super::create_row::create_row;
 use super::fence::{fence_transaction, passable};
 use super::fragments::{
     CHANGED, HERE, NOT_PAUSED, REQUEST, assignments, hex, owns_queue_lock, queue_lock_name,
@@ -47,7 +48,7 @@ fn is_holder(action: &Action, owner_id: OwnerId, token: Token) -> String {
 /// is smaller than the token of the grant, no command can run under a lease in the row, and the action is not paused. One
 /// UPDATE tests this and writes the grant, so no other contender can be granted the lease in between. If the packet
 /// arrives late or twice, the token in the row is no longer smaller. If the action has a fence, the packet also advances
-/// the fence, in the same transaction and under the same condition as a grant.
+/// the fence, in the same transaction and under the same condition as a grant. A row that is missing is created first.
 pub(in crate::store::mysql) fn renew(
     contender: &Contender,
     request: &RenewRequest,
@@ -83,6 +84,9 @@ pub(in crate::store::mysql) fn renew(
         FenceMode::Advance => fence_transaction(action, &has_owner_id(action, grant.owner_id)),
         FenceMode::Unchanged => Default::default(),
     };
+    // A database that has lost the grant may have lost the whole row.
+    let create = request.reassertion.map(|_| create_row(action));
+    let create = create.unwrap_or_default();
     let (facts, condition) = match request.reassertion {
         None => (
             "renewals=renewals+1".to_owned(),
@@ -98,7 +102,7 @@ pub(in crate::store::mysql) fn renew(
         ),
     };
     format!(
-        "{take}{begin}UPDATE dlock_lock SET {facts},\
+        "{take}{create}{begin}UPDATE dlock_lock SET {facts},\
          server={HERE},session_id=CONNECTION_ID(),has_queue_lock={has_queue_lock},renewed_at=UTC_TIMESTAMP(6),\
          expires_at=UTC_TIMESTAMP(6)+INTERVAL {} MICROSECOND{sessions} WHERE {condition};\
          SET {CHANGED}=ROW_COUNT();{commit}",
