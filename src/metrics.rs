@@ -9,12 +9,15 @@ pub mod writer;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use strum::{IntoStaticStr, VariantArray};
+
 use crate::exit::Status;
 use crate::lease::Token;
 use crate::lease::action::Action;
 
 /// The result of a run, for the metrics label `result` and the hook variable `DLOCK_RESULT`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum MetricsResult {
     /// The command exited with 0.
     Succeeded,
@@ -37,30 +40,12 @@ pub enum MetricsResult {
 
 impl MetricsResult {
     /// All results, in the order in which the metrics file lists them.
-    pub const ALL: [Self; 8] = [
-        Self::Succeeded,
-        Self::Failed,
-        Self::TimedOut,
-        Self::Lost,
-        Self::Done,
-        Self::Held,
-        Self::Interrupted,
-        Self::Error,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// Returns the name of the result in the metrics file and in hook variables.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::TimedOut => "timed-out",
-            Self::Lost => "lost",
-            Self::Done => "done",
-            Self::Held => "held",
-            Self::Interrupted => "interrupted",
-            Self::Error => "error",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 
@@ -257,7 +242,7 @@ impl MetricsText {
             "Result of the run: 1 for the actual result, 0 for all other results.",
             "gauge",
         );
-        for each in MetricsResult::ALL {
+        for each in MetricsResult::ALL.iter().copied() {
             let (name, value) = (each.as_str(), u8::from(each == outcome));
             let action = &self.action;
             let _ = writeln!(

@@ -172,9 +172,8 @@ fn complete(mut findings: Vec<Finding>, outcome: &CheckRun) -> Vec<Finding> {
         CheckRun::Stuck => Some(format!("no response within {QUERY_TIMEOUT:?}")),
         CheckRun::Panicked => Some("the response could not be read".to_owned()),
     };
-    let next = Check::ALL
-        .into_iter()
-        .find(|check| !is_present(&findings, *check));
+    let mut checks = Check::ALL.iter().copied();
+    let next = checks.find(|check| !is_present(&findings, *check));
     if let (Some(fact), Some(check)) = (interrupted, next) {
         findings.push(Finding::fail(
             check,
@@ -183,7 +182,7 @@ fn complete(mut findings: Vec<Finding>, outcome: &CheckRun) -> Vec<Finding> {
             "check the name server of this machine, the database server, and the network between them",
         ));
     }
-    for check in Check::ALL {
+    for check in Check::ALL.iter().copied() {
         if !is_present(&findings, check) {
             findings.push(Finding::skip(check, ""));
         }

@@ -16,6 +16,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
+use strum::{IntoStaticStr, VariantArray};
+
 use crate::exit::Status;
 use crate::lease::Token;
 use crate::metrics::{MetricsResult, RunMetrics};
@@ -49,7 +51,8 @@ pub const TO_DIE: Duration = Duration::from_millis(100);
 const MAX_REASON_BYTES: usize = 4096;
 
 /// The event for which a hook runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum HookTrigger {
     /// The lease is granted; the command is being started.
     Granted,
@@ -65,17 +68,12 @@ pub enum HookTrigger {
 
 impl HookTrigger {
     /// All triggers.
-    pub const ALL: [Self; 4] = [Self::Granted, Self::Lost, Self::Released, Self::Skipped];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// Returns the name of the trigger. The log uses the same name.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Granted => "granted",
-            Self::Lost => "lost",
-            Self::Released => "released",
-            Self::Skipped => "skipped",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 

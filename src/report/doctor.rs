@@ -46,8 +46,8 @@ pub struct ConfigFileLine {
 /// each failure. The last line contains the number of findings per status.
 #[must_use]
 pub fn text(shown: &SettingsReport, findings: &[Finding]) -> String {
-    let width = Check::ALL.map(|check| check.name().len());
-    let width = width.into_iter().max().unwrap_or(0);
+    let widths = Check::ALL.iter().map(|check| check.name().len());
+    let width = widths.max().unwrap_or(0);
     let mut text = String::new();
     for (name, fact) in shown.facts() {
         // Writing to a String cannot fail.

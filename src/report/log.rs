@@ -8,6 +8,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use serde::Serialize;
 
 use super::format::{json_line, millis};
+use strum::{IntoStaticStr, VariantArray};
+
 use crate::lease::Token;
 use crate::store::{Expiry, LockRecord};
 use crate::sys::clock;
@@ -27,31 +29,27 @@ pub enum Verbosity {
 }
 
 /// Kind of a message, for programs that read the messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum EventKind {
-    /// A message of no other kind.
-    Message,
     /// dlock waits because the action is held or paused, because other contenders wait for the action,
     /// or because a request has failed.
     Waiting,
     /// Named locks do not work on this server.
     NoNamedLocks,
-    /// The server's clock was set.
-    ClockStep,
-    /// The server's clock and the clock of this machine differ.
-    ClockDifference,
-    /// The server from which `status` or `history` reads is read-only.
-    ReadOnly,
-    /// This process acquired the lease.
-    Granted,
-    /// An outer dlock holds the lease, and the command runs under the outer lease.
-    Nested,
     /// dlock has connected to the server.
     Connected,
     /// `serve` accepts connections.
     Listening,
     /// dlock does not use one of several hosts.
     HostSkipped,
+    /// This process acquired the lease.
+    Granted,
+    /// An outer dlock holds the lease, and the command runs under the outer lease.
+    Nested,
+    /// dlock did not run the command, because the command had already succeeded or because the
+    /// action was held or paused until dlock gave up.
+    Skipped,
     /// The server has closed the connection, and dlock reconnects.
     Disconnected,
     /// A renewal failed, and dlock retries the renewal.
@@ -70,119 +68,52 @@ pub enum EventKind {
     Stopping,
     /// dlock sent a signal to the command.
     Signal,
+    /// A process of the command does not die.
+    Stuck,
+    /// The command has ended.
+    Ended,
     /// A session of a command is left on the server, or cannot be found or ended.
     SessionsLeft,
     /// dlock has killed sessions of a command.
     SessionsEnded,
     /// dlock has killed processes that a command left.
     ProcessesKilled,
-    /// The command has ended.
-    Ended,
-    /// A process of the command does not die.
-    Stuck,
     /// The holder released the lease, or an operator revoked it.
     Released,
-    /// An operator has paused the action.
-    Paused,
-    /// An operator has resumed the action.
-    Resumed,
     /// This process could not release the lease, which ends when it expires, or no longer held the lease.
     NotReleased,
     /// The run was not written to the history, or its success was not recorded.
     NotRecorded,
-    /// dlock did not run the command, because the command had already succeeded or because the
-    /// action was held or paused until dlock gave up.
-    Skipped,
+    /// An operator has paused the action.
+    Paused,
+    /// An operator has resumed the action.
+    Resumed,
     /// A hook failed.
     HookFailed,
     /// The metrics could not be written.
     MetricsFailed,
     /// Messages were dropped because stderr was not read in time.
     MessagesDropped,
+    /// The server's clock was set.
+    ClockStep,
+    /// The server's clock and the clock of this machine differ.
+    ClockDifference,
+    /// The server from which `status` or `history` reads is read-only.
+    ReadOnly,
     /// dlock fails. The message contains the reason.
     Failed,
+    /// A message of no other kind.
+    Message,
 }
 
 impl EventKind {
     /// All kinds, in the order of dlock(7).
-    pub const ALL: [Self; 35] = [
-        Self::Waiting,
-        Self::NoNamedLocks,
-        Self::Connected,
-        Self::Listening,
-        Self::HostSkipped,
-        Self::Granted,
-        Self::Nested,
-        Self::Skipped,
-        Self::Disconnected,
-        Self::RenewalFailed,
-        Self::GrantLost,
-        Self::Renewed,
-        Self::Renewal,
-        Self::Suspended,
-        Self::Lost,
-        Self::Stopping,
-        Self::Signal,
-        Self::Stuck,
-        Self::Ended,
-        Self::SessionsLeft,
-        Self::SessionsEnded,
-        Self::ProcessesKilled,
-        Self::Released,
-        Self::NotReleased,
-        Self::NotRecorded,
-        Self::Paused,
-        Self::Resumed,
-        Self::HookFailed,
-        Self::MetricsFailed,
-        Self::MessagesDropped,
-        Self::ClockStep,
-        Self::ClockDifference,
-        Self::ReadOnly,
-        Self::Failed,
-        Self::Message,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// Returns the value of the JSON field `event`.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Message => "message",
-            Self::Waiting => "waiting",
-            Self::NoNamedLocks => "no-named-locks",
-            Self::ClockStep => "clock-step",
-            Self::ClockDifference => "clock-difference",
-            Self::ReadOnly => "read-only",
-            Self::Connected => "connected",
-            Self::Listening => "listening",
-            Self::HostSkipped => "host-skipped",
-            Self::Disconnected => "disconnected",
-            Self::Paused => "paused",
-            Self::Resumed => "resumed",
-            Self::Granted => "granted",
-            Self::Nested => "nested",
-            Self::RenewalFailed => "renewal-failed",
-            Self::GrantLost => "grant-lost",
-            Self::Renewed => "renewed",
-            Self::Renewal => "renewal",
-            Self::Suspended => "suspended",
-            Self::Lost => "lost",
-            Self::Stopping => "stopping",
-            Self::Signal => "signal",
-            Self::Ended => "ended",
-            Self::SessionsLeft => "sessions-left",
-            Self::SessionsEnded => "sessions-ended",
-            Self::ProcessesKilled => "processes-killed",
-            Self::Stuck => "stuck",
-            Self::Released => "released",
-            Self::NotReleased => "not-released",
-            Self::NotRecorded => "not-recorded",
-            Self::Skipped => "skipped",
-            Self::HookFailed => "hook-failed",
-            Self::MetricsFailed => "metrics-failed",
-            Self::MessagesDropped => "messages-dropped",
-            Self::Failed => "failed",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// Returns the metadata of a message of this kind. `holder` is the label of the other holder or of the

@@ -2,8 +2,11 @@
 //!
 //! This file contains only types. `store::mysql::doctor` sends the queries and judges the results.
 
+use strum::{IntoStaticStr, VariantArray};
+
 /// The checks, in the order in which they run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Check {
     /// With several hosts: which hosts respond, accept writes and are used.
     Hosts,
@@ -51,56 +54,12 @@ pub enum Check {
 
 impl Check {
     /// All checks, in the order in which they run.
-    pub const ALL: [Self; 21] = [
-        Self::Hosts,
-        Self::Processes,
-        Self::Address,
-        Self::Connect,
-        Self::Tls,
-        Self::Login,
-        Self::Database,
-        Self::Server,
-        Self::Cluster,
-        Self::Proxy,
-        Self::Session,
-        Self::Writes,
-        Self::Grants,
-        Self::Tables,
-        Self::SessionUser,
-        Self::NamedLocks,
-        Self::Durability,
-        Self::Replication,
-        Self::Clock,
-        Self::RoundTrip,
-        Self::Connections,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// Returns the name of the check in text and JSON output.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Processes => "processes",
-            Self::Hosts => "hosts",
-            Self::Address => "address",
-            Self::Connect => "connect",
-            Self::Tls => "tls",
-            Self::Login => "login",
-            Self::Database => "database",
-            Self::Server => "server",
-            Self::Cluster => "cluster",
-            Self::Proxy => "proxy",
-            Self::Session => "session",
-            Self::Writes => "writes",
-            Self::Grants => "grants",
-            Self::Tables => "tables",
-            Self::SessionUser => "session-user",
-            Self::NamedLocks => "named-locks",
-            Self::Durability => "durability",
-            Self::Replication => "replication",
-            Self::Clock => "clock",
-            Self::RoundTrip => "round-trip",
-            Self::Connections => "connections",
-        }
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }
 

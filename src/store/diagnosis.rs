@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use super::record::{LockRecord, LockState};
 use super::takeover::{HolderSession, allowed_in};
+use strum::IntoStaticStr;
+
 use crate::lease::timing;
 
 /// Time by which a renewal may be ahead of the server's clock although the clock was not set back: a statement reads the
@@ -14,7 +16,8 @@ use crate::lease::timing;
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
 
 /// Diagnosis of one action.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Diagnosis {
     /// There is no lease.
     Free,
@@ -66,20 +69,8 @@ impl Diagnosis {
 
     /// Returns the value for JSON.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Free => "free",
-            Self::Paused => "paused",
-            Self::Renewing => "renewing",
-            Self::Deadlocked => "deadlocked",
-            Self::MinHold => "min-hold",
-            Self::Revoked => "revoked",
-            Self::ClockSetBack => "clock-set-back",
-            Self::NotRenewing => "not-renewing",
-            Self::Gone => "gone",
-            Self::Expired => "expired",
-            Self::Odd => "odd",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 }
 

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use super::contender::Holder;
+use strum::IntoStaticStr;
+
 use crate::lease::Token;
 use crate::lease::action::Action;
 
 /// Outcome of a run, or kind of an operator request, in a history entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum HistoryOutcome {
     /// The command exited with this exit status.
     Exited(u8),
@@ -54,17 +57,8 @@ impl HistoryOutcome {
 
     /// Returns the value for the column `outcome`.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Exited(_) => "exited",
-            Self::Killed(_) => "killed",
-            Self::Lost => "lost",
-            Self::Revoked => "revoked",
-            Self::Forgotten => "forgotten",
-            Self::Released => "released",
-            Self::Paused => "paused",
-            Self::Resumed => "resumed",
-        }
+    pub fn as_str(self) -> &'static str {
+        self.into()
     }
 
     /// Returns the exit status or the signal number. Returns None for other outcomes.

@@ -255,7 +255,8 @@ fn every_name_in_logs_metrics_and_hooks_is_documented() {
         "message",
     ];
     assert_eq!(fields, &all);
-    assert_eq!(events, &EventKind::ALL.map(EventKind::as_str));
+    let kinds = EventKind::ALL.iter().map(|kind| kind.as_str());
+    assert_eq!(events, &kinds.collect::<Vec<_>>());
 
     let [metrics, results] = &lists(".Ss Metrics")[..] else {
         panic!("expected two lists");
@@ -270,11 +271,11 @@ fn every_name_in_logs_metrics_and_hooks_is_documented() {
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let names: Vec<&str> = types.filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(metrics, &names);
-    assert_eq!(results, &MetricsResult::ALL.map(MetricsResult::as_str));
+    let all = MetricsResult::ALL.iter().map(|result| result.as_str());
+    assert_eq!(results, &all.collect::<Vec<_>>());
 
     assert_eq!(lists(".Ss Hooks"), [hook::VARIABLES]);
-    let events = HookTrigger::ALL.map(HookTrigger::as_str);
-    for event in events {
+    for event in HookTrigger::ALL.iter().map(|trigger| trigger.as_str()) {
         assert!(
             EventKind::ALL.iter().any(|kind| kind.as_str() == event),
             "{event}"

@@ -23,7 +23,7 @@ fn findings() -> Vec<Finding> {
             },
         ),
     };
-    (0..).zip(Check::ALL).map(finding).collect()
+    (0..).zip(Check::ALL.iter().copied()).map(finding).collect()
 }
 
 /// Returns findings with long text and with text that is hostile to a terminal.

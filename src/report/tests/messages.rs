@@ -295,7 +295,7 @@ const fn has_no_grant(kind: EventKind) -> bool {
 
 /// Returns a message of each kind as the program writes it, except for the time in JSON.
 fn samples(format: Format) -> String {
-    let lines = EventKind::ALL.map(|kind| {
+    let lines = EventKind::ALL.iter().copied().map(|kind| {
         let Sample {
             level,
             holder,
@@ -312,7 +312,7 @@ fn samples(format: Format) -> String {
         };
         whole_lines(without_time(line(format, level, meta, &context, &text)))
     });
-    lines.concat()
+    lines.collect()
 }
 
 /// Replaces the time in a line of JSON with a constant.

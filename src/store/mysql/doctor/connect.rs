@@ -24,7 +24,7 @@ pub(super) fn reached(target: &Target) -> Vec<Finding> {
 
 /// Returns the checks from the first step of a connection on.
 fn steps() -> impl Iterator<Item = Check> {
-    let checks = Check::ALL.into_iter();
+    let checks = Check::ALL.iter().copied();
     checks.filter(|check| *check >= Check::Address)
 }
 
