@@ -64,12 +64,6 @@ impl AddressChecks {
         }
     }
 
-    /// Returns the grant whose record is read.
-    #[must_use]
-    pub const fn grant(&self) -> Grant {
-        self.grant
-    }
-
     /// Records that a renewal has succeeded.
     pub const fn renewed(&mut self) {
         self.renewals += 1;

@@ -454,7 +454,11 @@ impl Keeper {
         let Phase::Held(lease) = &mut self.phase else {
             return None;
         };
-        Some(match lease.renewal(now).filter(|_| !is_open) {
+        let request = match is_open {
+            true => None,
+            false => lease.renewal(now),
+        };
+        Some(match request {
             Some(request) => self.send(Sender::Renewals, Request::Renew(request)),
             None => Step::Wait(lease.renewals.wake_at()),
         })

@@ -56,8 +56,6 @@ pub struct Renewals {
     has_reasserted: bool,
     /// Send time of the most recent renewal, or of the request that proves the grant.
     last_sent: BootInstant,
-    /// Send time of the most recent renewal that succeeded, or of the request that proves the grant.
-    proven: BootInstant,
     /// The state of the heartbeat since the most recent renewal was sent.
     liveness: Liveness,
     silence: SilenceLimit,
@@ -119,7 +117,6 @@ impl Renewals {
             reasserts: None,
             has_reasserted: false,
             last_sent: sent,
-            proven: sent,
             liveness,
             silence: SilenceLimit::default(),
             refusals: 0,
@@ -214,12 +211,6 @@ impl Renewals {
         self.liveness == Liveness::Pending && self.next_at.is_some()
     }
 
-    /// Returns the send time of the request that proves the lease. The deadline is measured from this instant.
-    #[must_use]
-    pub const fn proven(&self) -> BootInstant {
-        self.proven
-    }
-
     /// Returns the instants at which the command receives the stop signal and SIGKILL unless the lease is renewed.
     #[must_use]
     pub const fn deadline(&self) -> Deadline {
@@ -264,7 +255,6 @@ impl Renewals {
         match response.outcome {
             Ok(Response::Renewed(look)) => {
                 self.refusals = 0;
-                self.proven = self.proven.max(response.sent);
                 self.deadline = self.deadline.max(self.timing.deadline(response.sent));
                 self.next_at = Some(response.sent + self.interval());
                 RenewalOutcome::Renewed(self.deadline, look)

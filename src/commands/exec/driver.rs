@@ -25,13 +25,15 @@ use crate::process::monitor::ParentMessage;
 use crate::process::supervisor::{KILL, StopReason};
 use crate::protocol::acquire::{Acquire, NotGranted};
 use crate::protocol::keeper::{
-    Input, Keeper, LeftSessions, Notice, PhaseKind, ReleaseEffort, SessionOwner, Step, WorkEnd,
+    Input, Keeper, LeftSessions, Notice, PhaseKind, ReleaseEffort, SessionOwner, SessionsNotEnded,
+    Step, WorkEnd,
 };
 use crate::protocol::release::Released;
 use crate::report::clock_jump::ClockComparison;
 use crate::report::lease::LeaseReport;
 use crate::report::log::{EventKind, WaitFacts};
 use crate::report::{Report, lost_grant, messages, waiting};
+use crate::store::session::ListedSession;
 use crate::store::{Failure, LockRecord, Loss, RunHistory};
 use crate::sys::clock;
 use crate::sys::signal::{self, JobControl, SIGTSTP, SIGWINCH, Signal};
@@ -365,13 +367,9 @@ impl Driver<'_> {
                 }
             }
             Notice::SessionsEnded(owner, killed) => self.texts.sessions_ended(owner, killed),
-            Notice::SessionsNotEnded { owner, why, left } => match owner {
-                SessionOwner::OwnWork => self.texts.sessions_not_ended(&why),
-                SessionOwner::EarlierRun => {
-                    let error = not_started(why, left.as_deref(), waited, self.plan.conflict());
-                    self.end.get_or_insert(RunEnd::NotStarted(error));
-                }
-            },
+            Notice::SessionsNotEnded { owner, why, left } => {
+                self.sessions_not_ended(owner, why, left.as_deref(), waited);
+            }
             Notice::Executing(sessions) => self.texts.executing(&sessions),
             Notice::Ready => self.start_work(waited),
             Notice::Renewed {
@@ -420,6 +418,22 @@ impl Driver<'_> {
         let no_response = || self.events.no_response();
         let error = not_granted(reason, latest, no_response, waited, self.plan.conflict());
         self.end.get_or_insert(RunEnd::NotStarted(error));
+    }
+
+    fn sessions_not_ended(
+        &mut self,
+        owner: SessionOwner,
+        why: SessionsNotEnded,
+        left: Option<&ListedSession>,
+        waited: Duration,
+    ) {
+        match owner {
+            SessionOwner::OwnWork => self.texts.sessions_not_ended(&why),
+            SessionOwner::EarlierRun => {
+                let error = not_started(why, left, waited, self.plan.conflict());
+                self.end.get_or_insert(RunEnd::NotStarted(error));
+            }
+        }
     }
 
     /// Moves the deadline of the command, and counts the renewal in the metrics of the run.
