@@ -9,10 +9,13 @@
 //! ```
 //! A phase without anything to do is left out. Whoever gives up before the work has started goes to Releasing.
 //!
+//! - `acquiring`: the phases before the work starts; `ending`: the end of sessions, and the release
 //! - `lease`: the renewals, the sessions of the work and the checks of the address, from the grant to the release
 //! - `session_wait`: the wait until the sessions of a command have ended
 //! - `work_end`: what the caller says about the end of the work; `notice`: what the caller reports
 
+mod acquiring;
+mod ending;
 mod lease;
 mod notice;
 mod session_wait;
@@ -30,31 +33,20 @@ pub use self::transitions::PhaseKind;
 use self::transitions::is_allowed;
 pub use self::work_end::{LeftSessions, ReleaseEffort, WorkEnd};
 use crate::lease::instant::{BootInstant, Deadline};
-use crate::lease::timing::{Timing, address_check_interval};
+use crate::lease::timing::Timing;
 use crate::lease::{Grant, OwnerId};
 use crate::mutant::{self, Safeguard};
-use crate::protocol::acquire::{Acquire, AcquiredLease, NextRequest, NotGranted, WaitLimits};
-use crate::protocol::address::{AddressChecks, ExpectedRecord};
-use crate::protocol::release::{ReleaseLimits, ReleaseStep, Releasing};
+use crate::protocol::acquire::{Acquire, AcquiredLease, WaitLimits};
+use crate::protocol::address::ExpectedRecord;
+use crate::protocol::release::Releasing;
 use crate::protocol::renew::{Liveness, Renewals};
 use crate::protocol::session_end::EndingSessions;
 use crate::protocol::sessions::SessionTracker;
 use crate::protocol::silence::SilenceLimit;
 use crate::store::session::{CommandConnections, ListedSession, SessionLook, SessionPolicy};
 use crate::store::{
-    EarlierSessions, Failure, LockRecord, Loss, QueueLock, ReleaseRequest, Request, Response,
-    TimedResponse,
+    EarlierSessions, Failure, LockRecord, Loss, QueueLock, Request, Response, TimedResponse,
 };
-
-/// Maximum time to release what a contender may have been granted, and to leave the queue, after it has given up. A user
-/// who set a time limit or sent a signal expects dlock to end within a tenth of a second.
-const LEAVE_TIMEOUT: Duration = Duration::from_millis(60);
-
-/// Maximum time to release a lease under which no work has started.
-const UNUSED_TIMEOUT: Duration = Duration::from_millis(500);
-
-/// Maximum time to look for statements that successful work has left on the server. They are only reported.
-const LOOK_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The settings of a keeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -113,7 +105,7 @@ pub enum Step {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Phase {
-    Acquiring(Acquire, Option<WaitNews>),
+    Acquiring(Acquire, Option<Unreported>),
     /// The lease is granted over a connection that was opened long ago. The keeper reads the record over a new connection,
     /// until this instant, because the address may lead to another server now.
     ConfirmingAddress(Box<Acquire>, KeptLease, BootInstant),
@@ -127,7 +119,7 @@ enum Phase {
 }
 
 /// A response during the wait for the lease, to report if the wait continues. Contains the failure if there was one.
-type WaitNews = Option<Failure>;
+type Unreported = Option<Failure>;
 
 /// The machine that has sent the request in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -266,187 +258,9 @@ impl Keeper {
         debug_assert!(is_allowed(before, self.phase()));
     }
 
-    fn poll_acquiring(&mut self, now: BootInstant) -> Option<Step> {
-        if let Phase::ConfirmingAddress(_, lease, until) = &self.phase {
-            if now < *until {
-                return Some(Step::Wait(Some(*until)));
-            }
-            let lease = lease.clone();
-            // A read that has failed proves nothing.
-            self.begin(now, lease);
-            return None;
-        }
-        let Phase::Acquiring(acquire, news) = &mut self.phase else {
-            return None;
-        };
-        let next = acquire.next(now);
-        // A contender that gives up reports the reason in one notice, and one that takes over the lease immediately has
-        // nothing to report.
-        let news = news.take();
-        let is_taken_over = matches!(
-            &next,
-            NextRequest::Send(Request::TryAcquire(request)) if request.is_take_over()
-        );
-        if let (Some(failure), NextRequest::Send(_) | NextRequest::Wait(_), false) =
-            (news, &next, is_taken_over)
-        {
-            self.notices.push_back(Notice::Waiting(failure));
-        }
-        let reason = match next {
-            NextRequest::Send(request) => return Some(self.send(Sender::Acquire, request)),
-            NextRequest::Wait(until) => return Some(Step::Wait(Some(until))),
-            NextRequest::Granted(lease) => {
-                self.granted(now, lease);
-                return None;
-            }
-            NextRequest::NotGranted(reason) => reason,
-        };
-        let time = match reason {
-            // Neither a time limit nor a signal ended this wait, so the release is not urgent.
-            NotGranted::AlreadyDone(_) => 2 * self.settings.timing.request_timeout,
-            _ => LEAVE_TIMEOUT,
-        };
-        self.notices.push_back(Notice::NotGranted(reason));
-        self.leave(now, time);
-        None
-    }
-
-    /// Begins the life of a lease that was granted.
-    fn granted(&mut self, now: BootInstant, acquired: AcquiredLease) {
-        let KeeperSettings {
-            timing,
-            policy,
-            checks_address,
-            ..
-        } = self.settings;
-        let grant = acquired.grant;
-        let mut renewals = Renewals::new(
-            grant,
-            acquired.queue_lock,
-            timing,
-            acquired.sent,
-            Liveness::NotRequired,
-        );
-        renewals.limit_silence(acquired.silence);
-        let interval = address_check_interval(timing.ttl);
-        let address = checks_address.then(|| AddressChecks::new(grant, interval, self.opened, now));
-        let sessions = SessionTracker::new(grant.token, policy, acquired.earlier_sessions);
-        let lease = KeptLease::new(acquired, renewals, sessions, address);
-        let is_old = checks_address && now.since(self.opened) >= interval;
-        match std::mem::replace(&mut self.phase, Phase::Over) {
-            Phase::Acquiring(acquire, _) if is_old => {
-                let until = now + 2 * timing.request_timeout;
-                self.phase = Phase::ConfirmingAddress(Box::new(acquire), lease, until);
-            }
-            _ => self.begin(now, lease),
-        }
-    }
-
-    /// Lets the work start, after the sessions of an earlier run have ended.
-    fn begin(&mut self, now: BootInstant, mut lease: KeptLease) {
-        self.push(Notice::Granted(lease.acquired.grant));
-        if !lease.has_earlier_sessions() || !self.ends_sessions() {
-            self.hold(lease);
-            return;
-        }
-        lease.renewals.continue_without_command();
-        let wait = SessionWait::new(
-            EndingSessions::of_record(now),
-            SessionOwner::EarlierRun,
-            self.settings.limits.wait.map(|wait| self.started + wait),
-            now + 2 * self.settings.timing.request_timeout,
-        );
-        self.phase = Phase::EndingEarlier(lease, wait);
-    }
-
-    /// Lets the work start.
-    fn hold(&mut self, mut lease: KeptLease) {
-        lease.renewals.start_command(self.settings.liveness);
-        self.notices.push_back(Notice::Ready);
-        self.phase = Phase::Held(lease);
-    }
-
     fn ends_sessions(&self) -> bool {
         self.settings.policy != SessionPolicy::Ignore
             && !mutant::is_disabled(Safeguard::EndedSessions)
-    }
-
-    fn poll_sessions(&mut self, now: BootInstant) -> Option<Step> {
-        let is_open = self.in_flight.is_some();
-        let (lease, wait) = match &mut self.phase {
-            Phase::LookingOnly(lease, look, until, end) => {
-                if now < *until {
-                    let until = *until;
-                    let look = EndingSessions::new(look.clone(), now).look_only();
-                    return Some(match is_open {
-                        true => Step::Wait(Some(until)),
-                        false => self.send(Sender::Sessions, look),
-                    });
-                }
-                let (lease, end) = (lease.clone(), *end);
-                self.release(now, &lease, end, true);
-                return None;
-            }
-            Phase::EndingEarlier(lease, wait) | Phase::EndingOwn(lease, wait, _) => (lease, wait),
-            _ => return None,
-        };
-        match wait.next(now, &mut lease.renewals, is_open) {
-            SessionWaitStep::Renew(request) => return Some(self.send(Sender::Renewals, request)),
-            SessionWaitStep::Send(request) => return Some(self.send(Sender::Sessions, request)),
-            SessionWaitStep::Wait(at) => return Some(Step::Wait(at)),
-            SessionWaitStep::Ended(killed) => self.sessions_ended(now, killed),
-            SessionWaitStep::NotEnded(why) => self.sessions_not_ended(now, why),
-        }
-        None
-    }
-
-    fn sessions_ended(&mut self, now: BootInstant, killed: u32) {
-        match std::mem::replace(&mut self.phase, Phase::Over) {
-            Phase::EndingEarlier(mut lease, wait) => {
-                self.push(Notice::SessionsEnded(SessionOwner::EarlierRun, killed));
-                lease.killed += killed;
-                let is_needed = wait.sessions().is_needed();
-                lease.sessions = SessionTracker::new(
-                    lease.acquired.grant.token,
-                    self.settings.policy,
-                    match is_needed {
-                        true => EarlierSessions::Noted,
-                        false => EarlierSessions::None,
-                    },
-                );
-                self.hold(lease);
-            }
-            Phase::EndingOwn(mut lease, wait, end) => {
-                self.push(Notice::SessionsEnded(SessionOwner::OwnWork, killed));
-                lease.killed += killed;
-                // If the record had no note, a late renewal may still add one, for sessions that have not ended.
-                self.release(now, &lease, end, wait.sessions().is_needed());
-            }
-            phase => self.phase = phase,
-        }
-    }
-
-    fn sessions_not_ended(&mut self, now: BootInstant, why: SessionsNotEnded) {
-        let Some(wait) = self.session_wait() else {
-            return;
-        };
-        let (owner, left) = (wait.owner(), wait.sessions().left().first());
-        let left = left.cloned().map(Box::new);
-        self.push(Notice::SessionsNotEnded { owner, why, left });
-        match std::mem::replace(&mut self.phase, Phase::Over) {
-            Phase::EndingEarlier(lease, _) => {
-                let Grant { owner_id, token } = lease.acquired.grant;
-                let queue_lock = lease.renewals.queue_lock();
-                let request = ReleaseRequest {
-                    has_entry: lease.acquired.has_entry,
-                    ..ReleaseRequest::without_run(owner_id, Some(token), queue_lock)
-                };
-                // The user expects dlock to end soon. If the release fails, the lease ends when it expires.
-                self.release_by(now, request, now + UNUSED_TIMEOUT);
-            }
-            Phase::EndingOwn(lease, _, end) => self.release(now, &lease, end, false),
-            phase => self.phase = phase,
-        }
     }
 
     fn poll_held(&mut self, now: BootInstant) -> Option<Step> {
@@ -462,23 +276,6 @@ impl Keeper {
             Some(request) => self.send(Sender::Renewals, Request::Renew(request)),
             None => Step::Wait(lease.renewals.wake_at()),
         })
-    }
-
-    fn poll_releasing(&mut self, now: BootInstant) -> Option<Step> {
-        let is_open = self.in_flight.is_some();
-        let Phase::Releasing(release) = &mut self.phase else {
-            return None;
-        };
-        let notice = match release.next(now, is_open) {
-            ReleaseStep::Send(request) => return Some(self.send(Sender::Release, request)),
-            ReleaseStep::Interrupt => return Some(Step::Interrupt),
-            ReleaseStep::Wait(at) => return Some(Step::Wait(Some(at))),
-            ReleaseStep::Finished(released) => Notice::Released(released),
-            ReleaseStep::GivenUp(failure) => Notice::NotReleased(failure),
-        };
-        self.notices.push_back(notice);
-        self.phase = Phase::Over;
-        None
     }
 
     /// Returns a read of the address if one is due and the keeper would wait, or else `step`, which ends when the next
@@ -554,25 +351,6 @@ impl Keeper {
         }
     }
 
-    fn acquire_responded(&mut self, now: BootInstant, response: TimedResponse) {
-        let Phase::Acquiring(acquire, news) = &mut self.phase else {
-            return;
-        };
-        let before = acquire.silence().limit();
-        let had_queue_lock = acquire.queue_lock();
-        acquire.handle_response(now, &response);
-        if acquire.queue_lock() == QueueLock::Unavailable && had_queue_lock == QueueLock::Available
-        {
-            self.notices.push_back(Notice::NoQueueLock);
-        }
-        *news = wait_news(response);
-        if let Some(limit) = acquire.silence().limit()
-            && before != Some(limit)
-        {
-            self.notices.push_back(Notice::Silence(limit));
-        }
-    }
-
     fn handle_address_read(&mut self, now: BootInstant, record: Option<&LockRecord>) {
         let is_open = self.in_flight.is_some();
         let has_moved = (self.lease_mut()).is_some_and(|lease| lease.has_moved(now, record));
@@ -612,99 +390,15 @@ impl Keeper {
         }
     }
 
-    fn work_ended(&mut self, now: BootInstant, end: WorkEnd) {
-        let ends_sessions = self.ends_sessions();
-        let phase = std::mem::replace(&mut self.phase, Phase::Over);
-        let Phase::Held(mut lease) = phase else {
-            self.phase = phase;
-            return;
-        };
-        let look = lease.sessions.left().filter(|_| ends_sessions);
-        match (look, end.sessions) {
-            (None, _) | (Some(_), LeftSessions::Keep) => self.release(now, &lease, end, true),
-            (Some(look), LeftSessions::Look) => {
-                self.phase = Phase::LookingOnly(lease, look, now + LOOK_TIMEOUT, end);
-            }
-            (Some(look), LeftSessions::End) => {
-                lease.renewals.continue_without_command();
-                let wait = SessionWait::new(
-                    EndingSessions::new(look, now),
-                    SessionOwner::OwnWork,
-                    None,
-                    now + 2 * self.settings.timing.request_timeout,
-                );
-                self.phase = Phase::EndingOwn(lease, wait, end);
-            }
-        }
-    }
-
-    /// Begins the release after the work. `is_clear` is true if no session of the work is left on the server.
-    fn release(&mut self, now: BootInstant, lease: &KeptLease, end: WorkEnd, is_clear: bool) {
-        let mut request = ReleaseRequest {
-            queue_lock: lease.renewals.queue_lock(),
-            has_entry: lease.acquired.has_entry,
-            clears_sessions: is_clear && lease.sessions.clears_record(),
-            ..end.release
-        };
-        if let Some(run) = &mut request.run {
-            run.sessions_ended += lease.killed;
-        }
-        // A hand-off would leave the noted sessions in the record, because the release of a lease that was handed off
-        // does not change the row.
-        let is_awaited = lease.acquired.is_awaited(end.took) && !lease.sessions.is_recorded();
-        let soon = now + 2 * self.settings.timing.request_timeout;
-        let (hands_off, until) = match end.effort {
-            ReleaseEffort::Brief { may_hand_off } => (may_hand_off && is_awaited, soon),
-            ReleaseEffort::WithinLease => (false, lease.renewals.deadline().kill),
-            ReleaseEffort::Persistent => (false, lease.renewals.deadline().kill.max(soon)),
-        };
-        let limits = ReleaseLimits {
-            until,
-            persists_until: soon,
-            interrupt_at: None,
-        };
-        self.phase = Phase::Releasing(Releasing::new(request, hands_off, limits, now));
-    }
-
-    /// Begins a release without a run, which is given up at `until`.
-    fn release_by(&mut self, now: BootInstant, request: ReleaseRequest, until: BootInstant) {
-        let limits = ReleaseLimits::until(until);
-        self.phase = Phase::Releasing(Releasing::new(request, false, limits, now));
-    }
-
     fn give_up(&mut self, now: BootInstant) {
         match &mut self.phase {
-            Phase::Acquiring(..) | Phase::ConfirmingAddress(..) => self.leave(now, LEAVE_TIMEOUT),
+            Phase::Acquiring(..) | Phase::ConfirmingAddress(..) => self.give_up_acquiring(now),
             Phase::EndingEarlier(..) | Phase::EndingOwn(..) => {
                 self.sessions_not_ended(now, SessionsNotEnded::GivenUp);
             }
             Phase::Releasing(release) => release.give_up(now),
             Phase::Held(_) | Phase::LookingOnly(..) | Phase::Over => {}
         }
-    }
-
-    /// Releases within `time` what may have been granted, and leaves the queue.
-    fn leave(&mut self, now: BootInstant, time: Duration) {
-        let acquire = match &self.phase {
-            Phase::Acquiring(acquire, _) => acquire,
-            Phase::ConfirmingAddress(acquire, ..) => acquire,
-            _ => return,
-        };
-        let Some(request) = acquire.release_request() else {
-            self.phase = Phase::Over;
-            return;
-        };
-        // A wait for the queue lock may take long, so it is interrupted immediately. Any other request gets half of the
-        // time to finish.
-        let response_by = match acquire.is_waiting_turn() {
-            true => now,
-            false => now + time / 2,
-        };
-        let limits = ReleaseLimits {
-            interrupt_at: Some(response_by),
-            ..ReleaseLimits::until(now + time)
-        };
-        self.phase = Phase::Releasing(Releasing::new(request, false, limits, now));
     }
 
     /// Returns the instant from which the wait for the lease is measured.
@@ -843,15 +537,6 @@ fn executing(response: TimedResponse) -> Option<Notice> {
     let mut listed = left.found.listed;
     listed.retain(ListedSession::is_executing);
     Some(Notice::Executing(listed))
-}
-
-/// Returns what to report about a response if the wait for the lease continues. None if there is nothing to report.
-fn wait_news(response: TimedResponse) -> Option<WaitNews> {
-    match response.outcome {
-        Ok(Response::NotAcquired(..) | Response::Enqueued(..)) => Some(None),
-        Ok(_) => None,
-        Err(failure) => Some(Some(failure)),
-    }
 }
 
 #[cfg(test)]

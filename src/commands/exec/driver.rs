@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::exits::{monitor_gone, not_granted, not_started};
 use super::observers::RunObservers;
 use super::plan::ExecPlan;
-use super::work::{Work, WorkNews, still_alive};
+use super::work::{Work, WorkEvent, still_alive};
 use crate::event::Event;
 use crate::event::address_reader::AddressReader;
 use crate::event::event_loop::{EventLoop, LONGEST_SLEEP};
@@ -269,17 +269,17 @@ impl Driver<'_> {
         }
         let action = &self.plan.contender.action;
         match self.work.handle_message(message) {
-            WorkNews::None => {}
-            WorkNews::Expired => {
+            WorkEvent::None => {}
+            WorkEvent::Expired => {
                 self.texts.disconnected();
                 let why = self.work.why_not_renewed(&self.keeper);
                 self.lost(None, &format!("cannot keep {action}: {why}"), "stopping");
             }
-            WorkNews::MonitorDied(end) => {
+            WorkEvent::MonitorDied(end) => {
                 self.lost(None, &format!("the monitor of {action} {end}"), "killing");
             }
-            WorkNews::Ended(end, stop_reason) => self.work_ended(end, stop_reason),
-            WorkNews::NeverRan(outcome, why) => self.ended(outcome, why),
+            WorkEvent::Ended(end, stop_reason) => self.work_ended(end, stop_reason),
+            WorkEvent::NeverRan(outcome, why) => self.ended(outcome, why),
         }
     }
 

@@ -67,7 +67,7 @@ struct Orphans {
 }
 
 /// What a message from the monitor means for the lease.
-pub(super) enum WorkNews {
+pub(super) enum WorkEvent {
     /// Nothing.
     None,
     /// The monitor stops the command, because the deadline has passed.
@@ -205,7 +205,7 @@ impl<'a> Work<'a> {
     }
 
     /// Handles a message from the monitor. Prepares to kill the process tree if the monitor is dead.
-    pub(super) fn handle_message(&mut self, message: ParentMessage) -> WorkNews {
+    pub(super) fn handle_message(&mut self, message: ParentMessage) -> WorkEvent {
         match message {
             ParentMessage::Sent(Effect::Forward(signal)) => {
                 let text = format_args!("forwarded {} to the command", describe(signal));
@@ -226,7 +226,7 @@ impl<'a> Work<'a> {
             }
             ParentMessage::Stopping(StopReason::Expired) => {
                 self.look_now();
-                return WorkNews::Expired;
+                return WorkEvent::Expired;
             }
             ParentMessage::Stopping(StopReason::TimedOut) => {
                 self.look_now();
@@ -241,11 +241,11 @@ impl<'a> Work<'a> {
             ParentMessage::Unstartable(errno) => {
                 let error = ExecError::from_errno(errno);
                 let ending = unstartable(&self.plan.command, &error);
-                return WorkNews::NeverRan(RunOutcome::NeverRan(ending.status), ending.why);
+                return WorkEvent::NeverRan(RunOutcome::NeverRan(ending.status), ending.why);
             }
             ParentMessage::Ended(end, stop_reason, leftovers) => {
                 self.killed_leftovers(&leftovers, stop_reason);
-                return WorkNews::Ended(end, stop_reason);
+                return WorkEvent::Ended(end, stop_reason);
             }
             ParentMessage::Gone(end) => {
                 self.orphans = Some(Orphans {
@@ -253,10 +253,10 @@ impl<'a> Work<'a> {
                     killing: Killing::new(clock::now()),
                     kill_again_at: clock::now(),
                 });
-                return WorkNews::MonitorDied(end);
+                return WorkEvent::MonitorDied(end);
             }
         }
-        WorkNews::None
+        WorkEvent::None
     }
 
     /// Kills and reaps the tree if the monitor is dead. Returns true if the tree is dead.
