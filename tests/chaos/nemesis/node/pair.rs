@@ -37,7 +37,8 @@ pub(crate) fn start(flavour: Flavour) -> Pair {
     }
 }
 
-/// Starts a server with all of its changes in its binary log, for the next replica.
+/// Starts a server with all of its changes in its binary log, for the next replica. A server that is killed loses no
+/// commit, because the binary log would keep it, and the replica would have rows that its primary lacks.
 fn start_server(flavour: Flavour) -> Server {
     static COUNT: AtomicU32 = AtomicU32::new(1);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -47,13 +48,13 @@ fn start_server(flavour: Flavour) -> Server {
             &id,
             "--log-bin",
             "--log-slave-updates",
-            "--innodb-flush-log-at-trx-commit=0",
+            "--innodb-flush-log-at-trx-commit=2",
         ],
         Flavour::MySql => &[
             &id,
             "--gtid-mode=ON",
             "--enforce-gtid-consistency=ON",
-            "--innodb-flush-log-at-trx-commit=0",
+            "--innodb-flush-log-at-trx-commit=2",
         ],
     };
     Server::start(flavour, options)
