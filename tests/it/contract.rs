@@ -1,4 +1,4 @@
-//! The contract of a store: what the protocol relies on. Each clause runs on the model's server, and on each kind of real
+//! The contract of a store, on which the protocol relies. Each clause runs on the model's server, and on each kind of real
 //! server.
 
 use std::time::Duration;
@@ -39,15 +39,27 @@ pub(crate) const CLAUSES: [Clause; 9] = [
     lost_grant_is_written_only_to_an_older_row,
 ];
 
-/// A contender with its own connection. The contract must hold without the queue lock.
-struct Peer {
-    store: Box<dyn Store>,
-    contender: Contender,
-    owner_id: OwnerId,
+/// A contender with its own connection. The contract must hold without the queue lock. Other tests cover the queue lock.
+pub(crate) struct Peer {
+    pub(crate) store: Box<dyn Store>,
+    pub(crate) contender: Contender,
+    pub(crate) owner_id: OwnerId,
+}
+
+/// Returns an attempt of the contender with this owner id.
+pub(crate) fn attempt(owner_id: OwnerId, mode: AcquireMode) -> Request {
+    Request::TryAcquire(AcquireRequest {
+        owner_id,
+        mode,
+        queue_lock: QueueLock::Unavailable,
+        last_read: None,
+        in_order: false,
+        prune_dead: mode != AcquireMode::IfFree,
+    })
 }
 
 impl Peer {
-    fn new(scene: &dyn Scene, number: u8) -> Self {
+    pub(crate) fn new(scene: &dyn Scene, number: u8) -> Self {
         let (store, contender) = scene.connect(number);
         let owner_id = scene.owner_id(number);
         Self {
@@ -58,22 +70,15 @@ impl Peer {
     }
 
     #[track_caller]
-    fn send(&mut self, request: &Request) -> Response {
+    pub(crate) fn send(&mut self, request: &Request) -> Response {
         let response = self.store.request(&self.contender, request);
         assert!(response.sent <= response.received, "{response:?}");
         response.outcome.expect("the server responds")
     }
 
     #[track_caller]
-    fn attempt(&mut self, mode: AcquireMode) -> Response {
-        self.send(&Request::TryAcquire(AcquireRequest {
-            owner_id: self.owner_id,
-            mode,
-            queue_lock: QueueLock::Unavailable,
-            last_read: None,
-            in_order: false,
-            prune_dead: mode != AcquireMode::IfFree,
-        }))
+    pub(crate) fn attempt(&mut self, mode: AcquireMode) -> Response {
+        self.send(&attempt(self.owner_id, mode))
     }
 
     /// Takes the lease over if the row still has `version`.
@@ -84,7 +89,7 @@ impl Peer {
     }
 
     #[track_caller]
-    fn granted(&mut self) -> Grant {
+    pub(crate) fn granted(&mut self) -> Grant {
         match self.attempt(AcquireMode::First) {
             Response::Granted(token, _) => Grant {
                 owner_id: self.owner_id,
@@ -95,7 +100,7 @@ impl Peer {
     }
 
     #[track_caller]
-    fn record(&mut self) -> LockRecord {
+    pub(crate) fn record(&mut self) -> LockRecord {
         let entry = QueueEntry {
             owner_id: self.owner_id,
             queue_lock: QueueLock::Unavailable,
@@ -107,7 +112,7 @@ impl Peer {
     }
 
     #[track_caller]
-    fn renew(&mut self, grant: Grant) -> Response {
+    pub(crate) fn renew(&mut self, grant: Grant) -> Response {
         self.send(&Request::Renew(RenewRequest::new(
             grant,
             QueueLock::Unavailable,
@@ -123,7 +128,7 @@ impl Peer {
     }
 
     #[track_caller]
-    fn release_grant(&mut self, grant: Grant) -> Response {
+    pub(crate) fn release_grant(&mut self, grant: Grant) -> Response {
         self.release(grant.owner_id, Some(grant.token))
     }
 }

@@ -8,140 +8,54 @@ use dlock::lease::{Grant, OwnerId, Token};
 use dlock::store::mysql::{Database, Selection};
 use dlock::store::target::{Address, Secret, SslMode, Target, Tls};
 use dlock::store::{
-    AcquireMode, AcquireRequest, Contender, FenceMode, Holder, LockRecord, Loss, QueueEntry,
-    QueueLock, ReleaseRequest, RenewRequest, Request, Response, Store,
+    AcquireMode, Contender, FenceMode, Holder, Loss, QueueLock, ReleaseRequest, RenewRequest,
+    Request, Response, Store,
 };
 use dlock::sys::clock;
 use mysql::prelude::Queryable;
 
-use crate::contract::{CLAUSES, Scene};
+use crate::contract::{CLAUSES, Peer, Scene, attempt};
 use crate::proxy::{Fault, Kind, Proxy};
 use crate::servers::{self, Flavour, Series, shared};
 use crate::session_settings::worst;
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// A contender for the action `init` with a separate connection.
-struct Peer {
-    database: Database,
-    contender: Contender,
-    owner_id: OwnerId,
-    queue_lock: QueueLock,
+/// Returns a connection to `database`, and the contender with this number for the action `init`.
+fn connect(database: &servers::Database, number: u8) -> (Database, Contender) {
+    let target = Target {
+        address: Address::Tcp {
+            host: "127.0.0.1".to_owned(),
+            port: database.port,
+        },
+        user: database.user.clone(),
+        password: Some(Secret::new(database.password.clone())),
+        database: database.name.clone(),
+        tls: Tls {
+            mode: SslMode::Disabled,
+            chosen: true,
+            ca: None,
+            identity: None,
+        },
+    };
+    let contender = Contender {
+        action: "init".parse().expect("the name is valid"),
+        holder: Holder {
+            label: format!("peer {number}"),
+            ..Holder::default()
+        },
+        ttl: TTL,
+        once: None,
+        history: 100,
+        fence: FenceMode::Unchanged,
+        inside: None,
+    };
+    let store = Database::new(target, Duration::from_secs(10), TTL);
+    (store, contender)
 }
 
-impl Peer {
-    fn new(database: &servers::Database, number: u8) -> Self {
-        let target = Target {
-            address: Address::Tcp {
-                host: "127.0.0.1".to_owned(),
-                port: database.port,
-            },
-            user: database.user.clone(),
-            password: Some(Secret::new(database.password.clone())),
-            database: database.name.clone(),
-            tls: Tls {
-                mode: SslMode::Disabled,
-                chosen: true,
-                ca: None,
-                identity: None,
-            },
-        };
-        Self {
-            database: Database::new(target, Duration::from_secs(10), TTL),
-            contender: Contender {
-                action: "init".parse().expect("the name is valid"),
-                holder: Holder {
-                    label: format!("peer {number}"),
-                    ..Holder::default()
-                },
-                ttl: TTL,
-                once: None,
-                history: 100,
-                fence: FenceMode::Unchanged,
-                inside: None,
-            },
-            owner_id: OwnerId::new([number; 16]),
-            // The contract must hold without the queue lock. Other tests cover the queue lock.
-            queue_lock: QueueLock::Unavailable,
-        }
-    }
-
-    #[track_caller]
-    fn send(&mut self, request: &Request) -> Response {
-        let response = self.database.request(&self.contender, request);
-        assert!(response.sent <= response.received, "{response:?}");
-        let has_time = !matches!(request, Request::Release(_));
-        assert_eq!(response.server_time.is_some(), has_time, "{response:?}");
-        response.outcome.expect("the server responds")
-    }
-
-    fn attempt_request(&self, mode: AcquireMode) -> Request {
-        Request::TryAcquire(AcquireRequest {
-            owner_id: self.owner_id,
-            mode,
-            queue_lock: self.queue_lock,
-            last_read: None,
-            in_order: self.queue_lock == QueueLock::Available
-                && !matches!(mode, AcquireMode::TakeOver { .. }),
-            prune_dead: mode != AcquireMode::IfFree,
-        })
-    }
-
-    #[track_caller]
-    fn attempt(&mut self, mode: AcquireMode) -> Response {
-        let request = self.attempt_request(mode);
-        self.send(&request)
-    }
-
-    #[track_caller]
-    fn granted(&mut self) -> Grant {
-        match self.attempt(AcquireMode::First) {
-            Response::Granted(token, _) => Grant {
-                owner_id: self.owner_id,
-                token,
-            },
-            other => panic!("not granted: {other:?}"),
-        }
-    }
-
-    #[track_caller]
-    fn record(&mut self) -> LockRecord {
-        let Self {
-            owner_id,
-            queue_lock,
-            ..
-        } = *self;
-        match self.send(&Request::GetWithQueue(QueueEntry {
-            owner_id,
-            queue_lock,
-        })) {
-            Response::NotAcquired(record, _) => record,
-            other => panic!("no record: {other:?}"),
-        }
-    }
-
-    #[track_caller]
-    fn release(&mut self, grant: Grant) -> Response {
-        self.release_owner(grant.owner_id, Some(grant.token))
-    }
-
-    #[track_caller]
-    fn renew(&mut self, grant: Grant) -> Response {
-        self.send(&Request::Renew(RenewRequest::new(grant, self.queue_lock)))
-    }
-
-    #[track_caller]
-    fn release_owner(&mut self, owner_id: OwnerId, token: Option<Token>) -> Response {
-        let request = self.release_request(owner_id, token);
-        self.send(&Request::Release(request))
-    }
-
-    const fn release_request(&self, owner_id: OwnerId, token: Option<Token>) -> ReleaseRequest {
-        ReleaseRequest {
-            has_entry: false,
-            ..ReleaseRequest::without_run(owner_id, token, self.queue_lock)
-        }
-    }
+const fn owner_id(number: u8) -> OwnerId {
+    OwnerId::new([number; 16])
 }
 
 /// Runs `test` with two peers on a new database of each kind of server.
@@ -149,8 +63,8 @@ fn everywhere(test: impl Fn(&servers::Database, Peer, Peer)) {
     let worst = Flavour::ALL.into_iter().map(worst);
     for server in Series::ALL.into_iter().map(shared).chain(worst) {
         let database = server.database("contract");
-        let one = Peer::new(&database, 1);
-        let other = Peer::new(&database, 2);
+        let scene = RealScene(&database);
+        let (one, other) = (Peer::new(&scene, 1), Peer::new(&scene, 2));
         test(&database, one, other);
     }
 }
@@ -167,16 +81,12 @@ impl RealScene<'_> {
 
 impl Scene for RealScene<'_> {
     fn connect(&self, number: u8) -> (Box<dyn Store>, Contender) {
-        let Peer {
-            database,
-            contender,
-            ..
-        } = Peer::new(self.0, number);
-        (Box::new(database), contender)
+        let (store, contender) = connect(self.0, number);
+        (Box::new(store), contender)
     }
 
     fn owner_id(&self, number: u8) -> OwnerId {
-        OwnerId::new([number; 16])
+        owner_id(number)
     }
 
     fn expire(&self, ago: Duration) {
@@ -206,7 +116,10 @@ fn real_servers_keep_the_contract_of_a_store() {
 fn responses_contain_the_label_and_the_time_of_the_server() {
     everywhere(|_, mut one, mut other| {
         one.granted();
-        let Response::NotAcquired(seen, _) = other.attempt(AcquireMode::First) else {
+        let request = attempt(other.owner_id, AcquireMode::First);
+        let response = other.store.request(&other.contender, &request);
+        assert!(response.server_time.is_some(), "{response:?}");
+        let Ok(Response::NotAcquired(seen, _)) = response.outcome else {
             panic!("the action was granted twice");
         };
         assert_eq!(seen.holder.label, "peer 1");
@@ -235,7 +148,7 @@ fn release_of_a_later_token_finds_a_lost_grant() {
             token: Token(grant.token.0 + 1),
             ..grant
         };
-        let released = one.release(later);
+        let released = one.release_grant(later);
         assert_eq!(released, Response::NotHolder(Some(Loss::LostGrant)));
     });
 }
@@ -246,9 +159,9 @@ fn release_of_a_later_token_finds_a_lost_grant() {
 fn send_time_of_a_grant_is_that_of_the_attempt() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("contract");
-        let mut first = Peer::new(&database, 1);
+        let mut first = Peer::new(&RealScene(&database), 1);
         let grant = first.granted();
-        assert_eq!(first.release(grant), Response::Released);
+        assert_eq!(first.release_grant(grant), Response::Released);
         let mut admin = database.admin_conn();
         let entry = "INSERT INTO dlock_waiter SET action='init',owner_id=REPEAT('x',16),holder='dead',host='',pid=1,\
              user='',note='',polls=1,server='',session_id=1,account='',\
@@ -257,16 +170,15 @@ fn send_time_of_a_grant_is_that_of_the_attempt() {
         let proxy = Proxy::to(database.port);
         let mut through = database.clone();
         through.port = proxy.port();
-        let mut peer = Peer::new(&through, 2);
+        let (mut store, contender) = connect(&through, 2);
         let held = proxy.next(Kind::TryAcquire, Fault::HoldResponse);
-        let attempt = thread::spawn(move || {
-            let request = peer.attempt_request(AcquireMode::First);
-            peer.database.request(&peer.contender, &request)
+        let attempting = thread::spawn(move || {
+            store.request(&contender, &attempt(owner_id(2), AcquireMode::First))
         });
         held.wait();
         let executed = clock::now();
         held.let_go();
-        let response = attempt.join().expect("the thread does not panic");
+        let response = attempting.join().expect("the thread does not panic");
         assert!(
             matches!(response.outcome, Ok(Response::Granted(..))),
             "{flavour}: {response:?}"
@@ -287,7 +199,8 @@ fn late_renewal_does_not_change_a_lock_that_is_held_for_min_hold() {
         let grant = one.granted();
         let release = ReleaseRequest {
             keep: Some(Duration::from_hours(1)),
-            ..one.release_request(grant.owner_id, Some(grant.token))
+            has_entry: false,
+            ..ReleaseRequest::without_run(grant.owner_id, Some(grant.token), QueueLock::Unavailable)
         };
         let released = one.send(&Request::Release(release));
         assert!(matches!(released, Response::Released), "{released:?}");
@@ -297,8 +210,8 @@ fn late_renewal_does_not_change_a_lock_that_is_held_for_min_hold() {
             found.expect("root has the privilege")
         };
         let before = expires();
-        let renew = Request::Renew(RenewRequest::new(grant, one.queue_lock));
-        let renewed = one.database.request(&one.contender, &renew).outcome;
+        let renew = Request::Renew(RenewRequest::new(grant, QueueLock::Unavailable));
+        let renewed = one.store.request(&one.contender, &renew).outcome;
         assert!(!matches!(renewed, Ok(Response::Renewed(_))), "{renewed:?}");
         assert_eq!(expires(), before);
     });
@@ -308,7 +221,7 @@ fn late_renewal_does_not_change_a_lock_that_is_held_for_min_hold() {
 fn token_increases_from_any_value_in_the_row() {
     everywhere(|database, mut one, _| {
         let first = one.granted();
-        assert_eq!(one.release(first), Response::Released);
+        assert_eq!(one.release_grant(first), Response::Released);
         let mut admin = database.admin_conn();
         let mut set_token = |token: u64| {
             admin
@@ -320,53 +233,45 @@ fn token_increases_from_any_value_in_the_row() {
         set_token(3);
         let second = one.granted();
         assert!(second.token > first.token);
-        assert_eq!(one.release(second), Response::Released);
+        assert_eq!(one.release_grant(second), Response::Released);
         set_token(9_000_000_000_000_000_000);
         assert_eq!(one.granted().token, Token(9_000_000_000_000_000_001));
     });
 }
 
+/// Returns the names of the selected actions in the database.
+fn names(database: &servers::Database, selection: Selection) -> Vec<String> {
+    let (mut store, _) = connect(database, 3);
+    let snapshot = store.snapshot(selection).expect("the snapshot can be read");
+    let locks = snapshot.locks.iter();
+    locks.map(|seen| seen.action.to_string()).collect()
+}
+
 #[test]
 fn action_names_are_compared_as_bytes() {
-    everywhere(|_, mut one, mut other| {
+    everywhere(|database, mut one, mut other| {
         one.granted();
         for name in ["Init", "init ", "ínit", "init\u{200d}"] {
             other.contender.action = name.parse().expect("the name is valid");
             other.granted();
         }
         assert_eq!(one.record().owner_id, Some(one.owner_id));
-        let all = one
-            .database
-            .snapshot(Selection::All)
-            .expect("the snapshot can be read")
-            .locks;
-        assert_eq!(all.len(), 5);
+        assert_eq!(names(database, Selection::All).len(), 5);
     });
 }
 
 #[test]
 fn snapshot_returns_the_selected_actions() {
-    everywhere(|_, mut one, mut other| {
+    everywhere(|database, mut one, mut other| {
         let grant = one.granted();
         other.contender.action = "zeta".parse().expect("the name is valid");
         other.granted();
-        let names = |records: Vec<LockRecord>| -> Vec<String> {
-            records.iter().map(|seen| seen.action.to_string()).collect()
-        };
-        let snapshot = |peer: &mut Peer, selection: Selection| {
-            names(
-                peer.database
-                    .snapshot(selection)
-                    .expect("the snapshot can be read")
-                    .locks,
-            )
-        };
-        assert_eq!(snapshot(&mut one, Selection::Active), ["init", "zeta"]);
-        one.release(grant);
-        assert_eq!(snapshot(&mut one, Selection::Active), ["zeta"]);
-        assert_eq!(snapshot(&mut one, Selection::All), ["init", "zeta"]);
+        assert_eq!(names(database, Selection::Active), ["init", "zeta"]);
+        one.release_grant(grant);
+        assert_eq!(names(database, Selection::Active), ["zeta"]);
+        assert_eq!(names(database, Selection::All), ["init", "zeta"]);
         let only = ["init".parse().expect("the name is valid")];
-        assert_eq!(snapshot(&mut one, Selection::Named(&only)), ["init"]);
+        assert_eq!(names(database, Selection::Named(&only)), ["init"]);
     });
 }
 
@@ -376,18 +281,18 @@ fn one_of_many_contenders_wins_each_round_without_deadlocks() {
     const ROUNDS: usize = 25;
     everywhere(|database, mut one, _| {
         let grant = one.granted();
-        assert_eq!(one.release(grant), Response::Released);
+        assert_eq!(one.release_grant(grant), Response::Released);
         let tokens: Vec<Token> = thread::scope(|scope| {
             let threads: Vec<_> = (10..10 + PEERS)
                 .map(|number| {
-                    let mut peer = Peer::new(database, number);
                     scope.spawn(move || {
+                        let mut peer = Peer::new(&RealScene(database), number);
                         let mut tokens = Vec::new();
                         while tokens.len() < ROUNDS {
                             if let Response::Granted(token, _) = peer.attempt(AcquireMode::IfFree) {
                                 tokens.push(token);
                                 let owner_id = peer.owner_id;
-                                let released = peer.release(Grant { owner_id, token });
+                                let released = peer.release_grant(Grant { owner_id, token });
                                 assert_eq!(released, Response::Released);
                             }
                         }
