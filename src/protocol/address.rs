@@ -106,6 +106,14 @@ impl AddressChecks {
         Some(self.pending.get_or_insert(new).expected)
     }
 
+    /// Removes history that does not affect the behaviour from `now` on. The protocol model calls this method to recognise
+    /// a state that it has already visited.
+    pub fn normalize_for_model(&mut self, now: BootInstant) {
+        if self.next_at <= now {
+            self.next_at = BootInstant::new(Duration::ZERO);
+        }
+    }
+
     /// Handles the end of a read. Returns true if the address leads to another server, or if the lease is lost. `record`
     /// is None if the read failed or the server refuses writes, which proves nothing.
     pub fn has_moved(&mut self, record: Option<&LockRecord>) -> bool {

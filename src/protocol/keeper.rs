@@ -7,7 +7,7 @@
 //! ```text
 //! Acquiring ─▶ EndingEarlier ─▶ Held ─▶ EndingOwn ─▶ Releasing ─▶ Over
 //! ```
-//! A phase without anything to do is left out. Whoever gives up before the work has started goes to Releasing.
+//! The keeper skips a phase in which it has no task. A contender that gives up goes to Releasing.
 //!
 //! - `acquiring`: the phases before the work starts; `ending`: the end of sessions, and the release
 //! - `lease`: the renewals, the sessions of the work and the checks of the address, from the grant to the release
@@ -55,7 +55,7 @@ pub struct KeeperSettings {
     pub timing: Timing,
     /// The time limits of the wait for the lease, and for the end of the sessions of an earlier run.
     pub limits: WaitLimits,
-    /// What happens to sessions that the work leaves on the server.
+    /// The policy for sessions that the work leaves on the server.
     pub policy: SessionPolicy,
     /// Whether the lease is renewed only after heartbeats of the work.
     pub liveness: Liveness,
@@ -520,7 +520,7 @@ impl Keeper {
             Phase::Held(_) | Phase::LookingOnly(..) | Phase::Over => {}
         }
         if let Some(lease) = self.lease_mut() {
-            lease.normalize_for_model();
+            lease.normalize_for_model(now);
         }
         if self.settings.limits.wait.is_none() {
             self.started = BootInstant::new(Duration::ZERO);

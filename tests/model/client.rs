@@ -19,11 +19,13 @@ use dlock::protocol::keeper::{
 use dlock::protocol::release::Released;
 use dlock::protocol::renew::Liveness;
 use dlock::store::session::{CommandConnections, SessionPolicy};
-use dlock::store::{FailureKind, Loss, ReleaseRequest, Request, Response, TimedResponse};
+use dlock::store::{
+    FailureKind, LockRecord, Loss, ReleaseRequest, Request, Response, TimedResponse,
+};
 use dlock::sys::tree::ExitReason;
 
 use crate::monitor::Monitor;
-use crate::mutation::Variant;
+use crate::mutation::{Run, Variant};
 use crate::responses::{failure, interpret, not_acquired, timed_response};
 use crate::server::statements::SessionIds;
 use crate::server::{Raw, RowView, Stage, owner_id_of_number};
@@ -155,6 +157,10 @@ pub(crate) struct Client {
     pub(crate) command: Command,
     /// True if the command has ended with a status that is not 0.
     pub(crate) failed: bool,
+    /// True while a read of the record over a new connection runs.
+    pub(crate) reads_address: bool,
+    /// True if the connection is to be dropped when no request is in flight.
+    pub(crate) drops_connection: bool,
     /// The loss of the lease that a renewal reported. None if no renewal reported a loss.
     loss: Option<Loss>,
     /// The run that has ended, until the parent ends. None if no run has ended.
@@ -183,6 +189,8 @@ impl Client {
             abandoned_until: None,
             command: Command::NotStarted,
             failed: false,
+            reads_address: false,
+            drops_connection: false,
             loss: None,
             run: None,
             policy,
@@ -239,6 +247,20 @@ impl Client {
         }
     }
 
+    /// Passes the result of a read over a new connection to the parent. None if the read failed.
+    pub(crate) fn handle_address_read(
+        &mut self,
+        now: Tick,
+        record: Option<&LockRecord>,
+        variant: Variant,
+    ) {
+        self.reads_address = false;
+        if let Parent::Alive(keeper) = &mut self.parent {
+            Arc::make_mut(keeper).handle(instant(now), Input::AddressRead(record));
+            self.handle_notices(now, variant);
+        }
+    }
+
     /// Returns true if the parent does not wait for a response.
     pub(crate) fn is_quiet(&self) -> bool {
         self.connection
@@ -247,7 +269,7 @@ impl Client {
     }
 
     /// Starts a new dlock process, which then tries to acquire the lease.
-    pub(crate) fn begin(&mut self, now: Tick, number: usize, variant: Variant) {
+    pub(crate) fn begin(&mut self, now: Tick, number: usize, run: &Run) {
         self.process += 1;
         let owner_id = owner_id_of_number(owner_id_of(number, self.process));
         self.monitor = None;
@@ -256,7 +278,12 @@ impl Client {
         self.failed = false;
         self.had_fault = false;
         (self.loss, self.run) = (None, None);
-        let keeper = Keeper::new(owner_id, settings(self.policy, variant), instant(now));
+        (self.reads_address, self.drops_connection) = (false, false);
+        let settings = KeeperSettings {
+            checks_address: run.checks_address,
+            ..settings(self.policy, run.variant)
+        };
+        let keeper = Keeper::new(owner_id, settings, instant(now));
         self.parent = Parent::Alive(Arc::new(keeper));
     }
 
@@ -338,9 +365,15 @@ impl Client {
                 (self.loss, self.run) = (None, None);
                 true
             }
-            Step::Interrupt | Step::Reconnect | Step::ReadAddress(_) => {
-                panic!("the model gives up at once and checks no address")
+            Step::ReadAddress(_) => {
+                self.reads_address = true;
+                true
             }
+            Step::Reconnect => {
+                self.drops_connection = true;
+                true
+            }
+            Step::Interrupt => panic!("the model gives up at once"),
         };
         self.handle_notices(now, variant);
         has_acted

@@ -8,7 +8,7 @@ use crate::mutation::{FaultKinds, Run, Variant};
 use crate::server::Session;
 use crate::server::statements::SessionIds;
 use crate::time::TTL;
-use crate::world::{Event, World};
+use crate::world::{AddressRead, Event, World};
 
 /// Errors that a server may return after it has executed the request. The list contains only the kinds that a contender
 /// does not treat as an unknown outcome.
@@ -117,6 +117,13 @@ impl Run {
         }
         if client.late.is_some() {
             events.push(Event::ExecuteLate(c));
+        }
+        if client.reads_address && client.paused == StopState::None {
+            events.push(Event::ReadAddress(c, AddressRead::Same));
+            if world.faults > 0 {
+                events.push(Event::ReadAddress(c, AddressRead::Elsewhere));
+                events.push(Event::ReadAddress(c, AddressRead::Failed));
+            }
         }
         if self.reads_reminders() && client.has_not_read(world.server.row.token) {
             events.push(Event::ReadForReminder(c));

@@ -19,6 +19,7 @@
 //! - Statements that outlive their command and all dlock processes, until they end, are killed, or the server restarts.
 //!   Renewals note their sessions (`server/statements`), and the next contender ends them.
 //! - Commands that end at any time, waiters that give up, and an operator that revokes a lease.
+//! - Reads over a new connection, before a command starts and while it runs. They may fail, or find another server.
 //!
 //! Time passes in ticks (`time`), and each run has a last tick. A lease lasts four ticks. Within a tick, events happen
 //! in any order. A process that is not stopped or stalled completes all due work within the tick, so a delay is a
@@ -151,6 +152,23 @@ fn revoked_lease_never_allows_a_second_command() {
         LOST_RESPONSE_SURVIVED,
         REVOKED_RELEASED,
         UNKNOWN_GRANT_RELEASED,
+    ]);
+}
+
+/// A read over a new connection may fail, or find another server although the address has not moved.
+#[test]
+fn checks_of_the_address_never_allow_a_second_command() {
+    let run = Run {
+        checks_address: true,
+        faults: 1,
+        horizon: 5,
+        ..Run::sound()
+    };
+    check("checks of the address", run).assert_holds(&[
+        HANDED_OVER,
+        HANDED_OFF,
+        DEAD_TAKEN_OVER,
+        LOST_RESPONSE_SURVIVED,
     ]);
 }
 

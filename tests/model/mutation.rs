@@ -108,6 +108,9 @@ pub(crate) struct Run {
     pub(crate) statements: u8,
     /// How the database loses its latest writes.
     pub(crate) lost_writes: LostWrites,
+    /// True if dlock reads the record over a new connection: a contender before its command starts, and a holder while it
+    /// runs. A read that fails, or that shows a record without the lease although the lease exists, is a fault.
+    pub(crate) checks_address: bool,
     /// True if waiters read the record for reminders, on another connection. The database then loses no grant that a
     /// waiter has not read.
     pub(crate) reminders: bool,
@@ -144,6 +147,7 @@ impl Run {
             prunes: 0,
             statements: 0,
             lost_writes: LostWrites::Never,
+            checks_address: false,
             reminders: false,
             earlier_holder: false,
             policies: [SessionPolicy::Ignore; 2],

@@ -156,7 +156,7 @@ pub(crate) fn not_acquired(view_of_row: RowView) -> Response {
 }
 
 /// Returns the record for the real state machines. Columns that dlock only prints have default values.
-fn record(view_of_row: RowView) -> LockRecord {
+pub(crate) fn record(view_of_row: RowView) -> LockRecord {
     LockRecord {
         owner_id: view_of_row.owner_id.map(owner_id_of_number),
         version: Version {

@@ -1,4 +1,4 @@
-//! What a scenario shows of a run: the requests, the responses, and what the keeper reports. Empty for the checker.
+//! The lines of a scenario: the requests, the responses and the notices of a run. The checker records no lines.
 
 use std::cell::RefCell;
 

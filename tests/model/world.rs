@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::client::{Client, Command, Parent, Progress, StopState};
 use crate::mutation::{FaultKinds, LostWrites, Run, Variant};
 use crate::properties::properties;
-use crate::responses::{failure, timed_response};
+use crate::responses::{failure, record, timed_response};
 use crate::server::{Server, Session};
 use crate::time::{TTL, Tick};
 
@@ -73,6 +73,8 @@ pub(crate) enum Event {
     Read(usize),
     /// The parent reads the record for a reminder, on another connection.
     ReadForReminder(usize),
+    /// A read over a new connection ends.
+    ReadAddress(usize, AddressRead),
     /// The parent stops waiting for the response, because the connection is stalled or broken.
     FailRequest(usize),
     /// The server executes the pending request. The parent reads an error of this kind in place of the response.
@@ -115,6 +117,16 @@ pub(crate) enum Event {
     CutEarlierHolder,
     /// The third client releases its lease and its queue lock.
     EndEarlierHolder,
+}
+
+/// The result of a read over a new connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AddressRead {
+    /// The record of the server.
+    Same,
+    /// The record of another server, which has never granted the lease.
+    Elsewhere,
+    Failed,
 }
 
 impl World {
@@ -334,6 +346,10 @@ impl World {
         // If the run has no faults, the checker observes the statements of successful commands to the end.
         self.server.forget_statements(&tokens, run.faults == 0);
         for c in 0..self.clients.len() {
+            if self.clients[c].drops_connection && self.clients[c].is_quiet() {
+                self.clients[c].drops_connection = false;
+                self.drop_connection(c);
+            }
             self.close(c);
             self.clients[c].normalize(self.now, ticked);
             let token = self.clients[c].token();
@@ -372,7 +388,7 @@ impl Model for Run {
     fn init_states(&self) -> Vec<World> {
         let mut clients = self.policies.map(Client::new);
         // The clients are symmetric, so client 0 can start first without loss of generality.
-        clients[0].begin(0, 0, self.variant);
+        clients[0].begin(0, 0, self);
         let mut server = Server::new();
         if self.earlier_holder {
             server.add_earlier_holder();
@@ -496,7 +512,18 @@ impl Model for Run {
                 let row = world.server.read_row(now);
                 world.clients[c].handle_read(now, row);
             }
-            Event::StartProcess(c) => world.clients[c].begin(now, c, self.variant),
+            Event::ReadAddress(c, result) => {
+                if result != AddressRead::Same {
+                    world.count_fault(c);
+                }
+                let found = match result {
+                    AddressRead::Same => Some(record(world.server.read_row(now))),
+                    AddressRead::Elsewhere => Some(record(Server::new().read_row(now))),
+                    AddressRead::Failed => None,
+                };
+                world.clients[c].handle_address_read(now, found.as_ref(), self.variant);
+            }
+            Event::StartProcess(c) => world.clients[c].begin(now, c, self),
             Event::Act(c) => {
                 if !world.clients[c].act(now, self.variant) {
                     return None;

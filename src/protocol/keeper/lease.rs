@@ -163,7 +163,10 @@ impl KeptLease {
     }
 
     /// Removes history that does not affect the behaviour.
-    pub(super) fn normalize_for_model(&mut self) {
+    pub(super) fn normalize_for_model(&mut self, now: BootInstant) {
+        if let Some(address) = &mut self.address {
+            address.normalize_for_model(now);
+        }
         (self.failure, self.failing_since) = (None, None);
     }
 }
