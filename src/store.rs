@@ -40,7 +40,8 @@ pub use self::request::{
 };
 pub use self::response::{EarlierSessions, Loss, Response, SessionsLeft, TimedResponse};
 
-/// What the protocol needs from a server: it carries out one request at a time. `tests/it/contract.rs` says what it relies on.
+/// A connection to a server that carries out the requests of the protocol, one at a time. `tests/it/contract.rs` is its
+/// contract.
 pub trait Store {
     /// Carries out `request` for `contender`. After an error, nothing is known about what the server has carried out.
     fn request(&mut self, contender: &Contender, request: &Request) -> TimedResponse;

@@ -23,13 +23,13 @@ pub struct LeaseReport<'a> {
     action: Action,
     /// Addresses of the servers.
     servers: String,
-    /// What was reported about the sessions that a command has left.
+    /// The reports about the sessions that a command has left.
     sessions: ReportedSessions,
     /// Instant at which a closed connection is reported. None if there is nothing to report.
     disconnected_at: Option<BootInstant>,
 }
 
-/// What was reported about the sessions of one command.
+/// The reports about the sessions of one command. Each is printed once.
 #[derive(Debug, Default)]
 struct ReportedSessions {
     ids: BTreeSet<u64>,

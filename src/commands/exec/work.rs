@@ -66,7 +66,7 @@ struct Orphans {
     kill_again_at: BootInstant,
 }
 
-/// What a message from the monitor means for the lease.
+/// The effect of a message from the monitor on the lease.
 pub(super) enum WorkEvent {
     /// Nothing.
     None,

@@ -1,4 +1,4 @@
-//! What a keeper reports to its caller, for messages, metrics and hooks. No notice changes the lease.
+//! The notices of a keeper. Its caller turns them into messages, metrics and hooks. No notice changes the lease.
 
 use std::time::Duration;
 
@@ -65,10 +65,9 @@ pub enum Notice {
     },
     /// The server has closed the connection. A renewal follows soon.
     Disconnected,
-    /// The address leads to another server or to older data, which the keeper has renewed nothing on. A renewal over a new
-    /// connection decides. True if the record there shows that an operator has revoked a lease.
+    /// The address leads to another server or to older data. A holder renews its lease there, and a contender tries there.
     Moved {
-        /// True if an operator has revoked the lease there.
+        /// True if the record there shows that an operator has revoked the lease.
         is_revoked: bool,
     },
     /// The lease is lost. The work has to stop.

@@ -8,7 +8,7 @@ use crate::protocol::renew::Renewals;
 use crate::protocol::session_end::{EndingSessions, EndingStep};
 use crate::store::{Request, TimedResponse};
 
-/// What shows that the lease exists on the server of the next request. After a connection has ended, the next one may
+/// The proof that the lease exists on the server of the next request. After a connection has ended, the next one may
 /// lead to another server, which may lack the lease. A contender then renews its lease before it looks for sessions there,
 /// and before its work starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

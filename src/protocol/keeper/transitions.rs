@@ -25,7 +25,7 @@ pub enum PhaseKind {
 pub struct Transition {
     /// The phase before.
     pub from: PhaseKind,
-    /// What causes the change.
+    /// The cause of the change.
     pub cause: &'static str,
     /// The phase afterwards.
     pub to: PhaseKind,

@@ -1,4 +1,4 @@
-//! What the caller of a keeper says about the end of the work. Pure.
+//! The end of the work, as the caller reports it to the keeper. Pure.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ pub struct WorkEnd {
     pub release: ReleaseRequest,
     /// Time since the start of the work.
     pub took: Duration,
-    /// What happens to the sessions that the work has left on the server.
+    /// How the keeper handles the sessions that the work has left on the server.
     pub sessions: LeftSessions,
     /// How long the release is tried.
     pub effort: ReleaseEffort,
 }
 
-/// What a keeper does with the sessions that the work has left on the server.
+/// The handling of the sessions that the work has left on the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LeftSessions {
     /// They end before the release.
