@@ -45,6 +45,7 @@ use crate::exit::{self, Status};
 use crate::lease::Token;
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
+use crate::store::connected::ConnectedServer;
 use crate::sys::{self, clock, terminal};
 
 /// Minimum time between two reminders on a terminal, where a reminder overwrites the previous one.
@@ -153,6 +154,14 @@ impl Report {
     /// Reports a step of the run. Prints only if the verbosity is [`Verbosity::Verbose`].
     pub fn debug<'a>(&self, meta: impl Into<EventMeta<'a>>, text: impl Display) {
         self.line(Verbosity::Verbose, meta.into(), &text);
+    }
+
+    /// Reports the server of a new connection, and the hosts that were not used, as steps of the run.
+    pub fn connected(&self, server: &ConnectedServer) {
+        for skipped in &server.skipped {
+            self.debug(EventKind::HostSkipped, skipped);
+        }
+        self.debug(EventKind::Connected, server);
     }
 
     /// Reports a grant or a release: as JSON, at the level info, because programs count these events. As text, only if the

@@ -256,12 +256,7 @@ impl SuccessWait<'_> {
                 self.report.finish();
                 signal::stop_this_process();
             }
-            Some(Event::Connected(server)) => {
-                for skipped in &server.skipped {
-                    self.report.debug(EventKind::HostSkipped, skipped);
-                }
-                self.report.debug(EventKind::Connected, server);
-            }
+            Some(Event::Connected(server)) => self.report.connected(server),
             _ => {}
         }
         Ok(event)

@@ -164,12 +164,7 @@ impl Driver<'_> {
                     self.report.info(EventKind::ClockStep, text);
                 }
             }
-            Event::Connected(server) => {
-                for skipped in &server.skipped {
-                    self.report.debug(EventKind::HostSkipped, skipped);
-                }
-                self.report.debug(EventKind::Connected, server);
-            }
+            Event::Connected(server) => self.report.connected(server),
             Event::Signal(signal)
                 if signal.number == SIGTSTP && self.plan.job_control == JobControl::Announced =>
             {

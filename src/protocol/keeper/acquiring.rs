@@ -23,13 +23,16 @@ const LEAVE_TIMEOUT: Duration = Duration::from_millis(60);
 
 impl Keeper {
     pub(super) fn poll_acquiring(&mut self, now: BootInstant) -> Option<Step> {
-        if let Phase::ConfirmingAddress(_, lease, until) = &self.phase {
+        if let Phase::ConfirmingAddress(_, _, until) = &self.phase {
             if now < *until {
                 return Some(Step::Wait(Some(*until)));
             }
-            let lease = lease.clone();
-            // A read that has failed proves nothing.
-            self.begin(now, lease);
+            if let Phase::ConfirmingAddress(_, lease, _) =
+                mem::replace(&mut self.phase, Phase::Over)
+            {
+                // A read that has not ended proves nothing.
+                self.begin(now, lease);
+            }
             return None;
         }
         let Phase::Acquiring(acquire, unreported) = &mut self.phase else {
