@@ -4,15 +4,20 @@
 //! hand-off before the release. The hand-off shows the next contender that the command is dead, so a hand-over waits
 //! for one commit instead of two. The release follows a few milliseconds later and records the run, even if the record
 //! already belongs to the next holder.
+//!
+//! A release that finds no lease is followed by a renewal, which changes nothing if the lease is lost. Its response tells
+//! whether the database has lost the grant. A node of a cluster that lags may have answered the release, and then the
+//! release is tried again.
 
 use std::time::Duration;
 
 use crate::lease::instant::BootInstant;
 use crate::lease::{Grant, Token};
 use crate::mutant::{self, Safeguard};
+use crate::store::lost_grant::has_lost;
 use crate::store::{
-    Failure, FailureKind, Loss, QueueLock, ReleaseRequest, Request, Response, RunHistory,
-    TimedResponse,
+    Failure, FailureKind, Loss, QueueLock, ReleaseRequest, RenewRequest, Request, Response,
+    RunHistory, TimedResponse,
 };
 
 /// Pause between a hand-off and the release. During this pause, the next contender can take over the record.
@@ -79,6 +84,9 @@ pub enum Released {
 enum ReleasePhase {
     HandOff,
     Release,
+    /// The release has found no lease, for this reason if it is known. A renewal tells whether the database has lost the
+    /// grant, or had not applied it yet.
+    CheckLoss(Option<Loss>),
     Over(Released),
 }
 
@@ -158,6 +166,11 @@ impl Releasing {
                 let owner_id = self.request.owner_id;
                 Request::HandOff(Grant { owner_id, token })
             }
+            (ReleasePhase::CheckLoss(_), Some(token)) => {
+                let owner_id = self.request.owner_id;
+                let grant = Grant { owner_id, token };
+                Request::Renew(RenewRequest::new(grant, QueueLock::Unavailable))
+            }
             _ => Request::Release(self.request),
         })
     }
@@ -182,11 +195,27 @@ impl Releasing {
                 });
             }
             (_, Ok(Response::NotHolder(loss))) => {
-                self.phase = ReleasePhase::Over(match loss {
-                    // An earlier release request released the lease, but its response was lost.
-                    None if self.is_unknown => Released::Recorded,
-                    loss => Released::NotHolder(loss.unwrap_or(Loss::TakenOver)),
+                let is_certain = self.request.token.is_none() || *loss == Some(Loss::Revoked);
+                self.phase = match is_certain {
+                    true => ReleasePhase::Over(self.not_holder(*loss)),
+                    false => ReleasePhase::CheckLoss(*loss),
+                };
+            }
+            (ReleasePhase::CheckLoss(loss), Ok(Response::Lost(record))) => {
+                let is_lost_grant =
+                    (self.request.token).is_some_and(|token| has_lost(record, token));
+                self.phase = ReleasePhase::Over(match is_lost_grant {
+                    true => Released::NotHolder(Loss::LostGrant),
+                    false => self.not_holder(*loss),
                 });
+            }
+            (ReleasePhase::CheckLoss(_), Ok(_)) => {
+                self.phase = ReleasePhase::Release;
+                self.next_at = now + RETRY_DELAY;
+            }
+            (ReleasePhase::CheckLoss(_), Err(failure)) => {
+                self.phase = ReleasePhase::Release;
+                self.failed(now, failure);
             }
             (_, Ok(_)) => {}
             (_, Err(failure)) => {
@@ -205,9 +234,22 @@ impl Releasing {
                     // The error has ended the session, and with it the queue lock.
                     self.request.queue_lock = QueueLock::Unavailable;
                 }
-                self.failure = Some(failure.clone());
-                self.next_at = now + RETRY_DELAY;
+                self.failed(now, failure);
             }
+        }
+    }
+
+    fn failed(&mut self, now: BootInstant, failure: &Failure) {
+        self.failure = Some(failure.clone());
+        self.next_at = now + RETRY_DELAY;
+    }
+
+    /// Returns the result of a release that has found no lease, with the reason if it is known.
+    fn not_holder(&self, loss: Option<Loss>) -> Released {
+        match loss {
+            // An earlier release request released the lease, but its response was lost.
+            None if self.is_unknown => Released::Recorded,
+            loss => Released::NotHolder(loss.unwrap_or(Loss::TakenOver)),
         }
     }
 

@@ -6,8 +6,8 @@ use super::{ReleaseLimits, ReleaseStep, Released, Releasing};
 use crate::lease::instant::BootInstant;
 use crate::lease::{OwnerId, Token};
 use crate::store::{
-    Failure, FailureKind, HistoryOutcome, QueueLock, ReleaseRequest, Request, Response, RunHistory,
-    RunRecord, TimedResponse,
+    Failure, FailureKind, HistoryOutcome, LockRecord, Loss, QueueLock, ReleaseRequest, Request,
+    Response, RunHistory, RunRecord, TimedResponse,
 };
 
 const NOW: BootInstant = BootInstant::new(Duration::from_secs(1000));
@@ -31,13 +31,13 @@ fn releasing(history: RunHistory) -> Releasing {
 
 /// Sends the next request at `now`, responds with `outcome`, and returns the request.
 #[track_caller]
-fn exchange(
+fn sent(
     releasing: &mut Releasing,
     now: BootInstant,
     outcome: Result<Response, Failure>,
-) -> ReleaseRequest {
-    let ReleaseStep::Send(Request::Release(request)) = releasing.next(now, false) else {
-        panic!("no release");
+) -> Request {
+    let ReleaseStep::Send(request) = releasing.next(now, false) else {
+        panic!("no request");
     };
     let response = TimedResponse {
         sent: now,
@@ -49,6 +49,37 @@ fn exchange(
     };
     releasing.handle_response(now, &response);
     request
+}
+
+#[track_caller]
+fn exchange(
+    releasing: &mut Releasing,
+    now: BootInstant,
+    outcome: Result<Response, Failure>,
+) -> ReleaseRequest {
+    match sent(releasing, now, outcome) {
+        Request::Release(request) => request,
+        other => panic!("no release: {other:?}"),
+    }
+}
+
+/// Responds to the renewal that follows a release without a lease, and returns the next step.
+#[track_caller]
+fn after_check(releasing: &mut Releasing, outcome: Result<Response, Failure>) -> ReleaseStep {
+    let request = sent(releasing, NOW, outcome);
+    let Request::Renew(request) = request else {
+        panic!("no renewal: {request:?}");
+    };
+    assert_eq!(request.queue_lock, QueueLock::Unavailable);
+    assert_eq!(request.reassertion, None, "a release writes no grant");
+    releasing.next(NOW, false)
+}
+
+/// Returns a record whose token is `token`, and which no process holds.
+fn free_record(token: u64) -> LockRecord {
+    let mut record = LockRecord::never_held("init".parse().expect("a name"));
+    record.version.token = Token(token);
+    record
 }
 
 fn refused(kind: FailureKind) -> Result<Response, Failure> {
@@ -99,9 +130,60 @@ fn release_that_was_committed_before_it_was_refused_is_no_loss() {
     let mut releasing = releasing(RunHistory::Written);
     exchange(&mut releasing, NOW, refused(FailureKind::Denied));
     exchange(&mut releasing, NOW, Ok(Response::NotHolder(None)));
-    let step = releasing.next(NOW, false);
+    let step = after_check(&mut releasing, Ok(Response::Lost(free_record(5))));
     assert!(
         matches!(step, ReleaseStep::Finished(Released::Recorded)),
         "{step:?}"
     );
+}
+
+#[test]
+fn release_without_a_lease_finds_out_whether_the_database_has_lost_the_grant() {
+    for (loss, token, expected) in [
+        (None, 4, Loss::LostGrant),
+        (Some(Loss::TakenOver), 4, Loss::LostGrant),
+        (None, 5, Loss::TakenOver),
+        (Some(Loss::TakenOver), 9, Loss::TakenOver),
+    ] {
+        let mut releasing = releasing(RunHistory::Written);
+        exchange(&mut releasing, NOW, Ok(Response::NotHolder(loss)));
+        let step = after_check(&mut releasing, Ok(Response::Lost(free_record(token))));
+        let ReleaseStep::Finished(Released::NotHolder(found)) = step else {
+            panic!("{step:?}");
+        };
+        assert_eq!(found, expected, "{loss:?} {token}");
+    }
+}
+
+#[test]
+fn release_of_a_revoked_lease_needs_no_check() {
+    let mut releasing = releasing(RunHistory::Written);
+    exchange(
+        &mut releasing,
+        NOW,
+        Ok(Response::NotHolder(Some(Loss::Revoked))),
+    );
+    let step = releasing.next(NOW, false);
+    let ReleaseStep::Finished(Released::NotHolder(Loss::Revoked)) = step else {
+        panic!("{step:?}");
+    };
+}
+
+/// Otherwise the lease would stay held until it expires.
+#[test]
+fn release_is_tried_again_if_the_server_had_not_applied_the_grant_yet() {
+    let lags = [Ok(Response::Renewed(None)), refused(FailureKind::Unknown)];
+    for lag in lags {
+        let mut releasing = releasing(RunHistory::Written);
+        exchange(&mut releasing, NOW, Ok(Response::NotHolder(None)));
+        let ReleaseStep::Wait(again) = after_check(&mut releasing, lag) else {
+            panic!("no pause");
+        };
+        exchange(&mut releasing, again, Ok(Response::Released));
+        let step = releasing.next(again, false);
+        assert!(
+            matches!(step, ReleaseStep::Finished(Released::Recorded)),
+            "{step:?}"
+        );
+    }
 }

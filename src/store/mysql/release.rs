@@ -4,9 +4,7 @@ use super::database::Database;
 use super::exchange::RequestKind;
 use super::{rows, statements};
 use crate::lease::{Grant, Token};
-use crate::store::lost_grant::has_lost;
-use crate::store::read_back::NextGrant;
-use crate::store::{Contender, Failure, FailureKind, Loss, ReleaseRequest, Response, RunHistory};
+use crate::store::{Contender, Failure, FailureKind, ReleaseRequest, Response, RunHistory};
 
 impl Database {
     /// Hands off the lease on the open connection. If there is no open connection, sends nothing and returns
@@ -54,34 +52,7 @@ impl Database {
         if freed.needs_reconciling(request) {
             self.reconcile(contender, request, freed.revoked)?;
         }
-        Ok(match (&response, request.token) {
-            (Response::NotHolder(loss @ (None | Some(Loss::TakenOver))), Some(token))
-                if freed.next == NextGrant::None =>
-            {
-                let owner_id = request.owner_id;
-                let found = self.lost_grant(contender, Grant { owner_id, token })?;
-                Response::NotHolder(found.or(*loss))
-            }
-            _ => response,
-        })
-    }
-
-    /// Reads whether the database has lost `grant`. None if it has not, or if the read fails.
-    ///
-    /// # Errors
-    /// Fails if the server had not applied the grant yet, which is then not released.
-    fn lost_grant(&mut self, contender: &Contender, grant: Grant) -> Result<Option<Loss>, Failure> {
-        let timing = self.timing;
-        let found = self.query(contender, "", None);
-        self.timing = timing;
-        let record = found.map(|found| found.or_unknown(&contender.action).row);
-        match record {
-            Ok(Some(record)) if has_lost(&record, grant.token) => {
-                self.applied_record(contender, grant)?;
-                Ok(Some(Loss::LostGrant))
-            }
-            Ok(_) | Err(_) => Ok(None),
-        }
+        Ok(response)
     }
 
     /// Frees a lease that an operator has revoked. Also records the run if an operator has freed the row with SQL.
