@@ -43,10 +43,8 @@ use crate::protocol::renew::{Liveness, Renewals};
 use crate::protocol::session_end::EndingSessions;
 use crate::protocol::sessions::SessionTracker;
 use crate::protocol::silence::SilenceLimit;
-use crate::store::session::{CommandConnections, ListedSession, SessionLook, SessionPolicy};
-use crate::store::{
-    EarlierSessions, Failure, LockRecord, Loss, QueueLock, Request, Response, TimedResponse,
-};
+use crate::store::session::{CommandConnections, SessionPolicy};
+use crate::store::{EarlierSessions, Failure, LockRecord, Loss, QueueLock, Request, TimedResponse};
 
 /// The settings of a keeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -112,8 +110,6 @@ enum Phase {
     EndingEarlier(KeptLease, SessionWait),
     Held(KeptLease),
     EndingOwn(KeptLease, SessionWait, WorkEnd),
-    /// One look for the sessions of successful work. The instant is its time limit.
-    LookingOnly(KeptLease, SessionLook, BootInstant, WorkEnd),
     Releasing(Releasing),
     Over,
 }
@@ -339,11 +335,9 @@ impl Keeper {
                     return self.sessions_not_ended(now, SessionsNotEnded::Lost(record));
                 }
                 wait.handle_response(now, response, &mut lease.renewals);
-                self.notices.push_back(Notice::SessionsLeft);
-            }
-            (Sender::Sessions, Phase::LookingOnly(_, _, until, _)) => {
-                *until = now;
-                self.notices.extend(executing(response));
+                if !wait.sessions().is_single_look() {
+                    self.notices.push_back(Notice::SessionsLeft);
+                }
             }
             (Sender::Release, Phase::Releasing(release)) => release.handle_response(now, &response),
             // The request belongs to an earlier phase.
@@ -383,7 +377,7 @@ impl Keeper {
                 wait.require_renewal(is_open);
             }
             Phase::Held(_) => self.notices.push_back(Notice::Disconnected),
-            Phase::ConfirmingAddress(..) | Phase::LookingOnly(..) | Phase::Over => {}
+            Phase::ConfirmingAddress(..) | Phase::Over => {}
         }
         if let Some(limit) = self.lease_mut().and_then(|lease| lease.disconnected(now)) {
             self.notices.push_back(Notice::Silence(limit));
@@ -397,7 +391,7 @@ impl Keeper {
                 self.sessions_not_ended(now, SessionsNotEnded::GivenUp);
             }
             Phase::Releasing(release) => release.give_up(now),
-            Phase::Held(_) | Phase::LookingOnly(..) | Phase::Over => {}
+            Phase::Held(_) | Phase::Over => {}
         }
     }
 
@@ -414,7 +408,7 @@ impl Keeper {
             Phase::Acquiring(..) | Phase::ConfirmingAddress(..) => PhaseKind::Acquiring,
             Phase::EndingEarlier(..) => PhaseKind::EndingEarlier,
             Phase::Held(_) => PhaseKind::Held,
-            Phase::EndingOwn(..) | Phase::LookingOnly(..) => PhaseKind::EndingOwn,
+            Phase::EndingOwn(..) => PhaseKind::EndingOwn,
             Phase::Releasing(_) => PhaseKind::Releasing,
             Phase::Over => PhaseKind::Over,
         }
@@ -443,8 +437,7 @@ impl Keeper {
             Phase::ConfirmingAddress(_, lease, _)
             | Phase::EndingEarlier(lease, _)
             | Phase::Held(lease)
-            | Phase::EndingOwn(lease, ..)
-            | Phase::LookingOnly(lease, ..) => Some(lease),
+            | Phase::EndingOwn(lease, ..) => Some(lease),
             Phase::Acquiring(..) | Phase::Releasing(_) | Phase::Over => None,
         }
     }
@@ -454,8 +447,7 @@ impl Keeper {
             Phase::ConfirmingAddress(_, lease, _)
             | Phase::EndingEarlier(lease, _)
             | Phase::Held(lease)
-            | Phase::EndingOwn(lease, ..)
-            | Phase::LookingOnly(lease, ..) => Some(lease),
+            | Phase::EndingOwn(lease, ..) => Some(lease),
             Phase::Acquiring(..) | Phase::Releasing(_) | Phase::Over => None,
         }
     }
@@ -517,7 +509,7 @@ impl Keeper {
                 wait.normalize_for_model(now);
             }
             Phase::Releasing(release) => release.normalize_for_model(now),
-            Phase::Held(_) | Phase::LookingOnly(..) | Phase::Over => {}
+            Phase::Held(_) | Phase::Over => {}
         }
         if let Some(lease) = self.lease_mut() {
             lease.normalize_for_model(now);
@@ -527,16 +519,6 @@ impl Keeper {
             self.opened = self.started;
         }
     }
-}
-
-/// Returns the notice about the sessions in `response` that execute a statement. None if the look has failed.
-fn executing(response: TimedResponse) -> Option<Notice> {
-    let Ok(Response::Sessions(left)) = response.outcome else {
-        return None;
-    };
-    let mut listed = left.found.listed;
-    listed.retain(ListedSession::is_executing);
-    Some(Notice::Executing(listed))
 }
 
 #[cfg(test)]

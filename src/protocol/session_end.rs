@@ -47,9 +47,14 @@ pub struct EndingSessions {
     denied: BTreeSet<u64>,
     left: Vec<ListedSession>,
     elsewhere: Option<String>,
+    /// True if the next look uses a connection to another host, because the noted sessions are not on the server of the
+    /// lease.
+    on_other_host: bool,
     /// Ports of the dead command's connections that another program may use now, as the looks found.
     unproven: Vec<u16>,
     failure: Option<Failure>,
+    /// True if one look is enough, which kills no session.
+    is_single_look: bool,
     is_finished: bool,
 }
 
@@ -60,6 +65,15 @@ impl EndingSessions {
         Self {
             look: Some(look),
             ..Self::of_record(now)
+        }
+    }
+
+    /// Creates the state for one look for the sessions in `look`. None is killed.
+    #[must_use]
+    pub fn single_look(look: SessionLook, now: BootInstant) -> Self {
+        Self {
+            is_single_look: true,
+            ..Self::new(look, now)
         }
     }
 
@@ -75,15 +89,17 @@ impl EndingSessions {
             denied: BTreeSet::new(),
             left: Vec::new(),
             elsewhere: None,
+            on_other_host: false,
             unproven: Vec::new(),
             failure: None,
+            is_single_look: false,
             is_finished: false,
         }
     }
 
     fn kills(&self) -> bool {
         let look = self.look.as_ref();
-        look.is_some_and(|look| look.policy == SessionPolicy::Kill)
+        !self.is_single_look && look.is_some_and(|look| look.policy == SessionPolicy::Kill)
     }
 
     /// Returns the next step at `now`. The caller must not call this method while a request is in flight.
@@ -95,22 +111,24 @@ impl EndingSessions {
         }
         match now < self.next_at {
             true => EndingStep::Wait(self.next_at),
-            false => EndingStep::Send(self.request(self.kills())),
+            false => EndingStep::Send(self.request()),
         }
     }
 
-    /// Returns a request that looks for the sessions and kills none.
-    #[must_use]
-    pub fn look_only(&self) -> Request {
-        self.request(false)
-    }
-
-    fn request(&self, kill: bool) -> Request {
+    fn request(&self) -> Request {
         match &self.look {
             None => Request::Get,
             Some(look) => Request::EndSessions(Box::new(EndSessionsRequest {
-                look: look.clone(),
-                kill,
+                look: SessionLook {
+                    // The connections lead to the server of the lease.
+                    connections: match self.on_other_host {
+                        true => CommandConnections::default(),
+                        false => look.connections.clone(),
+                    },
+                    ..look.clone()
+                },
+                on_other_host: self.on_other_host,
+                kill: self.kills(),
                 skip: self.killed.union(&self.denied).copied().collect(),
             })),
         }
@@ -143,6 +161,14 @@ impl EndingSessions {
             elsewhere,
         } = left;
         self.failure = None;
+        // One look consists of a request to the server of the lease and, if it has none of the noted sessions, one to the
+        // server that had them.
+        let was_on_other_host = std::mem::take(&mut self.on_other_host);
+        if elsewhere.is_some() && found.listed.is_empty() && !was_on_other_host {
+            self.on_other_host = true;
+            self.next_at = now;
+            return;
+        }
         self.next_at = now + self.pause;
         self.pause = (2 * self.pause).min(LONGEST_PAUSE);
         let kills = self.kills();
@@ -152,7 +178,7 @@ impl EndingSessions {
         self.denied.extend(denied);
         // A server lists the session of a closed connection for a moment.
         let is_settled = found.unproven.is_empty() || self.pause > LONGEST_CLOSE;
-        self.is_finished = self.left.is_empty() && is_settled;
+        self.is_finished = self.is_single_look || self.left.is_empty() && is_settled;
         self.elsewhere = elsewhere;
         if let Some(look) = &mut self.look {
             let is_unproven = |socket: &TcpSocket| found.unproven.contains(&socket.port());
@@ -168,6 +194,7 @@ impl EndingSessions {
 
     fn failed(&mut self, now: BootInstant, failure: Failure) {
         self.failure = Some(failure);
+        self.on_other_host = false;
         self.next_at = now + RETRY_DELAY;
     }
 
@@ -188,6 +215,12 @@ impl EndingSessions {
     #[must_use]
     pub const fn is_needed(&self) -> bool {
         self.look.is_some()
+    }
+
+    /// Returns true if one look is enough.
+    #[must_use]
+    pub const fn is_single_look(&self) -> bool {
+        self.is_single_look
     }
 
     /// Returns true if at least one look has succeeded.

@@ -85,6 +85,9 @@ impl RenewRequest {
 pub struct EndSessionsRequest {
     /// The sessions to look for.
     pub look: SessionLook,
+    /// True if the request uses a connection to the server of the noted sessions, over another host of the configuration.
+    /// The connection of the lease leads to a different server.
+    pub on_other_host: bool,
     /// True if the sessions are killed.
     pub kill: bool,
     /// Ids of the sessions that are not killed, because an earlier step has killed them, or because dlock's account may

@@ -69,8 +69,8 @@ pub struct SessionsLeft {
     pub killed: Vec<u64>,
     /// Ids of the sessions that dlock's account may not kill, as this step has found out.
     pub denied: Vec<u64>,
-    /// The server that has the sessions, if it is not the server that sent this response. dlock cannot look for them
-    /// there. None if it is the same server.
+    /// The server that has the noted sessions, if it is not the server that sent this response. None if it is the same
+    /// server.
     pub elsewhere: Option<String>,
 }
 

@@ -58,6 +58,7 @@ impl CommandSession {
         };
         let request = Request::EndSessions(Box::new(EndSessionsRequest {
             look,
+            on_other_host: false,
             kill: false,
             skip: Vec::new(),
         }));

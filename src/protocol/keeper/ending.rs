@@ -24,22 +24,10 @@ const LOOK_TIMEOUT: Duration = Duration::from_millis(500);
 impl Keeper {
     pub(super) fn poll_sessions(&mut self, now: BootInstant) -> Option<Step> {
         let is_open = self.in_flight.is_some();
-        let (lease, wait) = match &mut self.phase {
-            Phase::LookingOnly(lease, look, until, end) => {
-                if now < *until {
-                    let until = *until;
-                    let look = EndingSessions::new(look.clone(), now).look_only();
-                    return Some(match is_open {
-                        true => Step::Wait(Some(until)),
-                        false => self.send(Sender::Sessions, look),
-                    });
-                }
-                let (lease, end) = (lease.clone(), *end);
-                self.release(now, &lease, end, true);
-                return None;
-            }
-            Phase::EndingEarlier(lease, wait) | Phase::EndingOwn(lease, wait, _) => (lease, wait),
-            _ => return None,
+        let (Phase::EndingEarlier(lease, wait) | Phase::EndingOwn(lease, wait, _)) =
+            &mut self.phase
+        else {
+            return None;
         };
         match wait.next(now, &mut lease.renewals, is_open) {
             SessionWaitStep::Renew(request) => return Some(self.send(Sender::Renewals, request)),
@@ -67,6 +55,10 @@ impl Keeper {
                 );
                 self.hold(lease);
             }
+            Phase::EndingOwn(lease, wait, end) if wait.sessions().is_single_look() => {
+                self.push(Notice::Executing(wait.sessions().left().to_vec()));
+                self.release(now, &lease, end, true);
+            }
             Phase::EndingOwn(mut lease, wait, end) => {
                 self.push(Notice::SessionsEnded(SessionOwner::OwnWork, killed));
                 lease.killed += killed;
@@ -81,9 +73,12 @@ impl Keeper {
         let Some(wait) = self.session_wait() else {
             return;
         };
-        let (owner, left) = (wait.owner(), wait.sessions().left().first());
-        let left = left.cloned().map(Box::new);
-        self.push(Notice::SessionsNotEnded { owner, why, left });
+        let (owner, sessions) = (wait.owner(), wait.sessions());
+        let is_single_look = sessions.is_single_look();
+        if !is_single_look {
+            let left = sessions.left().first().cloned().map(Box::new);
+            self.push(Notice::SessionsNotEnded { owner, why, left });
+        }
         match mem::replace(&mut self.phase, Phase::Over) {
             Phase::EndingEarlier(lease, _) => {
                 let Grant { owner_id, token } = lease.acquired.grant;
@@ -95,7 +90,8 @@ impl Keeper {
                 // The user expects dlock to end soon. If the release fails, the lease ends when it expires.
                 self.release_by(now, request, now + UNUSED_TIMEOUT);
             }
-            Phase::EndingOwn(lease, _, end) => self.release(now, &lease, end, false),
+            // The sessions of successful work may continue.
+            Phase::EndingOwn(lease, _, end) => self.release(now, &lease, end, is_single_look),
             phase => self.phase = phase,
         }
     }
@@ -110,17 +106,17 @@ impl Keeper {
         let look = lease.sessions.left().filter(|_| ends_sessions);
         match (look, end.sessions) {
             (None, _) | (Some(_), LeftSessions::Keep) => self.release(now, &lease, end, true),
-            (Some(look), LeftSessions::Look) => {
-                self.phase = Phase::LookingOnly(lease, look, now + LOOK_TIMEOUT, end);
-            }
-            (Some(look), LeftSessions::End) => {
+            (Some(look), mode) => {
                 lease.renewals.continue_without_command();
-                let wait = SessionWait::new(
-                    EndingSessions::new(look, now),
-                    SessionOwner::OwnWork,
-                    None,
-                    now + 2 * self.settings.timing.request_timeout,
-                );
+                let (ending, until) = match mode {
+                    LeftSessions::Look => (
+                        EndingSessions::single_look(look, now),
+                        Some(now + LOOK_TIMEOUT),
+                    ),
+                    _ => (EndingSessions::new(look, now), None),
+                };
+                let at_least = now + 2 * self.settings.timing.request_timeout;
+                let wait = SessionWait::new(ending, SessionOwner::OwnWork, until, at_least);
                 self.phase = Phase::EndingOwn(lease, wait, end);
             }
         }

@@ -224,6 +224,21 @@ fn respond(
     ending.handle_response(now, timed(Ok(Response::Sessions(Box::new(left)))));
 }
 
+/// Passes a response of a server that does not have the noted sessions.
+fn respond_elsewhere(ending: &mut EndingSessions, now: BootInstant, note: SessionNote) {
+    let elsewhere = Some(note.instance.server.clone());
+    let left = SessionsLeft {
+        found: FoundSessions {
+            note: Some(note),
+            ..found(&[], &[])
+        },
+        killed: Vec::new(),
+        denied: Vec::new(),
+        elsewhere,
+    };
+    ending.handle_response(now, timed(Ok(Response::Sessions(Box::new(left)))));
+}
+
 fn timed(outcome: Result<Response, Failure>) -> TimedResponse {
     TimedResponse {
         sent: START,
@@ -324,4 +339,58 @@ fn a_contender_reads_the_sessions_from_the_record() {
     let request = request(&read(Some(noted.clone())), START);
     assert!(!request.kill, "the policy of the holder counts");
     assert_eq!(request.look.note, Some(noted));
+}
+
+#[test]
+fn sessions_on_another_server_are_ended_over_another_host() {
+    let one = [listed(1, "Query")];
+    let mut ending = EndingSessions::new(look(SessionPolicy::Kill, &one), START);
+    assert!(!request(&ending, START).on_other_host);
+    respond_elsewhere(&mut ending, START, note(&one));
+    let other = request(&ending, START);
+    assert!(other.on_other_host && other.kill);
+    assert_eq!(ports(&other.look), [0; 0], "they lead to the first server");
+    respond(&mut ending, START, &one, &[1], &[]);
+    let EndingStep::Wait(again) = ending.next(START) else {
+        panic!("no pause between two looks");
+    };
+    // By now, the connection of the lease may lead to the server that has the sessions.
+    assert!(!request(&ending, again).on_other_host);
+    respond_elsewhere(&mut ending, again, note(&one));
+    respond(&mut ending, again, &[], &[], &[]);
+    assert!(matches!(ending.next(again), EndingStep::Finished(1)));
+    assert_eq!(ending.elsewhere(), None);
+}
+
+#[test]
+fn sessions_on_a_server_without_a_host_are_reported_and_not_awaited() {
+    let one = [listed(1, "Query")];
+    let mut ending = EndingSessions::new(look(SessionPolicy::Kill, &one), START);
+    respond_elsewhere(&mut ending, START, note(&one));
+    assert!(!matches!(ending.next(START), EndingStep::Finished(_)));
+    respond_elsewhere(&mut ending, START, note(&one));
+    assert!(matches!(ending.next(START), EndingStep::Finished(0)));
+    assert!(ending.elsewhere().is_some());
+}
+
+#[test]
+fn after_a_failure_on_the_other_host_the_next_look_begins_with_the_first_server() {
+    let one = [listed(1, "Query")];
+    let mut ending = EndingSessions::new(look(SessionPolicy::Kill, &one), START);
+    respond_elsewhere(&mut ending, START, note(&one));
+    ending.handle_response(START, timed(Err(failure())));
+    let EndingStep::Wait(again) = ending.next(START) else {
+        panic!("no pause after a failure");
+    };
+    assert!(!request(&ending, again).on_other_host);
+}
+
+#[test]
+fn single_look_reports_statements_and_kills_nothing() {
+    let both = [listed(1, "Query"), listed(2, "Sleep")];
+    let mut ending = EndingSessions::single_look(look(SessionPolicy::Kill, &both), START);
+    assert!(!request(&ending, START).kill);
+    respond(&mut ending, START, &both, &[], &[]);
+    assert!(matches!(ending.next(START), EndingStep::Finished(0)));
+    assert_eq!(ending.left(), &both[..1]);
 }

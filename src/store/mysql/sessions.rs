@@ -61,17 +61,14 @@ impl Database {
         &mut self,
         request: &EndSessionsRequest,
     ) -> Result<Response, Failure> {
-        let (mut found, server) = self.find_sessions(&request.look)?;
         let noted = request.look.note.as_ref();
+        if let Some(note) = noted.filter(|_| request.on_other_host) {
+            return self.end_sessions_on_other_host(request, note);
+        }
+        let (mut found, server) = self.find_sessions(&request.look)?;
         let elsewhere = noted
             .map(|note| &note.instance.server)
             .filter(|noted| **noted != server);
-        if elsewhere.is_some()
-            && found.listed.is_empty()
-            && let Some(left) = self.end_sessions_on_other_host(request)
-        {
-            return left;
-        }
         let ids = found.listed.iter().map(|listed| listed.session.id);
         let ids: Vec<u64> = ids
             .filter(|id| request.kill && !request.skip.contains(id))
@@ -96,17 +93,18 @@ impl Database {
         })))
     }
 
-    /// Ends the noted sessions on the server that has them, if one of the other hosts leads to it. None if none does. A
-    /// server that refuses writes can still end sessions. The hosts share the time limit of a request, because no renewal
-    /// is sent at this time. A host that has no free connection may have the sessions, so its failure is returned.
+    /// Ends the sessions of `note` on the server that has them, if one of the other hosts leads to it. A server that refuses
+    /// writes can still end sessions. The hosts share the time limit of a request. A host that has no free connection may
+    /// have the sessions, so its failure is returned.
     fn end_sessions_on_other_host(
         &mut self,
         request: &EndSessionsRequest,
-    ) -> Option<Result<Response, Failure>> {
-        let mut request = request.clone();
-        // The connections lead to the server of this connection.
-        request.look.connections = CommandConnections::default();
-        let noted = &request.look.note.as_ref()?.instance.server;
+        note: &SessionNote,
+    ) -> Result<Response, Failure> {
+        let request = EndSessionsRequest {
+            on_other_host: false,
+            ..request.clone()
+        };
         let own = &self.target().address;
         let others = self.hosts.targets.iter();
         let mut others: Vec<Target> = others.filter(|it| it.address != *own).cloned().collect();
@@ -118,14 +116,27 @@ impl Database {
         for target in others {
             let other = self.second_to(target, limit);
             match other.find_sessions(&request.look) {
-                Ok((_, server)) if server == *noted => return Some(other.end_sessions(&request)),
+                Ok((_, server)) if server == note.instance.server => {
+                    return other.end_sessions(&request);
+                }
                 Err(failure) if failure.kind == FailureKind::TooManyConnections => {
                     full.get_or_insert(failure);
                 }
                 Ok(_) | Err(_) => {}
             }
         }
-        full.map(Err)
+        match full {
+            Some(failure) => Err(failure),
+            None => Ok(Response::Sessions(Box::new(SessionsLeft {
+                elsewhere: Some(note.instance.server.clone()),
+                found: FoundSessions {
+                    note: Some(note.clone()),
+                    ..FoundSessions::default()
+                },
+                killed: Vec::new(),
+                denied: Vec::new(),
+            }))),
+        }
     }
 
     /// Kills the sessions in `look` that have one of `ids`. Returns the ids of the sessions that were killed, and of those
