@@ -12,7 +12,7 @@ use dlock::lease::timing::Timing;
 use dlock::lease::{Grant, Token};
 use dlock::outcome::{RunFacts, RunOutcome, release_after_death};
 use dlock::process::supervisor::{Effect, StopReason, SupervisorInput};
-use dlock::protocol::acquire::{Acquire, WaitLimits};
+use dlock::protocol::acquire::{Acquire, NotGranted, WaitLimits};
 use dlock::protocol::keeper::{
     Input, Keeper, KeeperSettings, LeftSessions, Notice, PhaseKind, ReleaseEffort, Step, WorkEnd,
 };
@@ -20,7 +20,7 @@ use dlock::protocol::release::Released;
 use dlock::protocol::renew::Liveness;
 use dlock::store::session::{CommandConnections, SessionPolicy};
 use dlock::store::{
-    FailureKind, LockRecord, Loss, ReleaseRequest, Request, Response, TimedResponse,
+    FailureKind, LockRecord, Loss, ReleaseRequest, Request, Response, RunHistory, TimedResponse,
 };
 use dlock::sys::tree::ExitReason;
 
@@ -167,6 +167,8 @@ pub(crate) struct Client {
     pub(crate) run: Option<EndedRun>,
     /// What the client does with the sessions of its command.
     pub(crate) policy: SessionPolicy,
+    /// True if the command runs with `--once`.
+    pub(crate) once: bool,
     /// The sessions of the command on the server.
     pub(crate) sessions: SessionIds,
     /// The token of a run that ended with status 0 in this step. None if no such run ended.
@@ -194,6 +196,7 @@ impl Client {
             loss: None,
             run: None,
             policy,
+            once: false,
             sessions: SessionIds::EMPTY,
             success: None,
             false_success: false,
@@ -279,6 +282,7 @@ impl Client {
         self.had_fault = false;
         (self.loss, self.run) = (None, None);
         (self.reads_address, self.drops_connection) = (false, false);
+        self.once = run.once;
         let settings = KeeperSettings {
             checks_address: run.checks_address,
             ..settings(self.policy, run.variant)
@@ -399,6 +403,7 @@ impl Client {
                     self.step_monitor(now, SupervisorInput::Lost);
                 }
                 Notice::Released(released) => is_released = self.released(&released, variant),
+                Notice::NotGranted(NotGranted::AlreadyDone(_)) => {}
                 Notice::NotGranted(reason) => panic!("the model sets no wait limit: {reason:?}"),
                 _ => {}
             }
@@ -468,7 +473,12 @@ impl Client {
                 RunOutcome::Exited(0) => LeftSessions::Keep,
                 _ => LeftSessions::End,
             },
-            effort: ReleaseEffort::Brief { may_hand_off: true },
+            effort: match self.once {
+                true if outcome == RunOutcome::Exited(0) => ReleaseEffort::Persistent,
+                is_once => ReleaseEffort::Brief {
+                    may_hand_off: !is_once,
+                },
+            },
         })
     }
 
@@ -690,6 +700,12 @@ fn misused(request: Request, variant: Variant) -> Request {
         Request::Release(release) if variant == Variant::NoteRemovedTooEarly => {
             Request::Release(ReleaseRequest {
                 clears_sessions: true,
+                ..release
+            })
+        }
+        Request::Release(release) if variant == Variant::HistoryRequired => {
+            Request::Release(ReleaseRequest {
+                history: RunHistory::Written,
                 ..release
             })
         }

@@ -133,6 +133,9 @@ impl Run {
         }
         if client.command == Command::Running {
             events.push(Event::EndCommand(c));
+            if self.once {
+                events.push(Event::FailCommand(c));
+            }
             self.statements_of(world, c, events);
         }
         if client.paused == StopState::EarlierTick {

@@ -61,10 +61,11 @@ use crate::check::{check, search_for};
 use crate::mutation::{FaultKinds, LostWrites, Run, Variant};
 use crate::properties::{
     ABANDONED_RELEASED, DEAD_BY_DEADLINE, DEAD_TAKEN_OVER, EARLIER_STATEMENT_ENDED, EXCLUSION,
-    FROZEN_TAKEN_OVER, GRANT_REASSERTED, HANDED_OFF, HANDED_OVER, IN_ORDER, LOST_GRANT_OUTWAITED,
-    LOST_RESPONSE_SURVIVED, NO_FALSE_SUCCESS, NOT_LOST, OWN_CLOCK, OWN_STATEMENT_ENDED,
-    PASSED_ONCE, PASSER_SERVED, RELEASE_AFTER_DEATH, REVOKED_NOT_RENEWED, REVOKED_RELEASED,
-    ROW_IS_HELD, SESSION_KNOWN, STATEMENTS_ENDED, TOKEN_ORDER, UNKNOWN_GRANT_RELEASED,
+    FROZEN_TAKEN_OVER, GRANT_REASSERTED, GRANTED_THOUGH_DONE, HANDED_OFF, HANDED_OVER, IN_ORDER,
+    LOST_GRANT_OUTWAITED, LOST_RESPONSE_SURVIVED, NO_FALSE_SUCCESS, NOT_LOST, NOT_RUN_AGAIN,
+    OWN_CLOCK, OWN_STATEMENT_ENDED, PASSED_ONCE, PASSER_SERVED, RELEASE_AFTER_DEATH,
+    RELEASED_BY_HOLDER, REVOKED_NOT_RENEWED, REVOKED_RELEASED, ROW_IS_HELD, SESSION_KNOWN,
+    STATEMENTS_ENDED, TOKEN_ORDER, UNKNOWN_GRANT_RELEASED,
 };
 use crate::server::Rules;
 use crate::time::Tick;
@@ -170,6 +171,47 @@ fn checks_of_the_address_never_allow_a_second_command() {
         DEAD_TAKEN_OVER,
         LOST_RESPONSE_SURVIVED,
     ]);
+}
+
+/// In this run, each command runs with `--once`, and may fail.
+#[test]
+fn command_with_once_never_starts_after_a_success() {
+    check("once", ONCE).assert_holds(&[HANDED_OVER, GRANTED_THOUGH_DONE]);
+}
+
+#[test]
+fn contender_that_ignores_a_success_after_its_read_is_detected() {
+    let run = Run {
+        variant: Variant::SuccessAfterReadIgnored,
+        ..ONCE
+    };
+    assert_broken("a success is ignored", run, NOT_RUN_AGAIN);
+}
+
+const ONCE: Run = Run {
+    once: true,
+    faults: 1,
+    horizon: 5,
+    ..Run::sound()
+};
+
+/// In this run, the server refuses to write the history.
+#[test]
+fn lease_is_released_although_the_history_cannot_be_written() {
+    let rules = Rules {
+        history_is_refused: true,
+        ..Run::sound().rules
+    };
+    let run = Run {
+        rules,
+        faults: 1,
+        horizon: 5,
+        ..Run::sound()
+    };
+    check("no history", run).assert_holds(&[HANDED_OVER]);
+    let variant = Variant::HistoryRequired;
+    let run = Run { variant, ..run };
+    assert_broken("a required history", run, RELEASED_BY_HOLDER);
 }
 
 /// In this run, an operator may remove the row at any time at which nobody uses it.

@@ -49,6 +49,11 @@ pub(crate) enum Variant {
     DatabaseIgnored,
     /// A record that was read for a reminder is only displayed.
     RemindersForgotten,
+    /// With `--once`, a contender that is granted the lease ignores a success that was recorded after it had read the
+    /// successes.
+    SuccessAfterReadIgnored,
+    /// A release that the server refuses because of the history is repeated with the history.
+    HistoryRequired,
 }
 
 /// The kinds of faults that can happen.
@@ -87,6 +92,10 @@ pub(crate) enum LostWrites {
 }
 
 /// The parameters of a run.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each flag is an independent part of a run"
+)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {
     pub(crate) variant: Variant,
@@ -118,6 +127,8 @@ pub(crate) struct Run {
     pub(crate) earlier_holder: bool,
     /// What each client does with the sessions of its command.
     pub(crate) policies: [SessionPolicy; 2],
+    /// True if each command runs with `--once`. A command may then fail.
+    pub(crate) once: bool,
 }
 
 impl Run {
@@ -137,6 +148,7 @@ impl Run {
                 marks_are_missing: false,
                 passes_are_forgotten: false,
                 lowest_token_is_missing: false,
+                history_is_refused: false,
             },
             horizon: 9,
             processes: [1, 1],
@@ -151,6 +163,7 @@ impl Run {
             reminders: false,
             earlier_holder: false,
             policies: [SessionPolicy::Ignore; 2],
+            once: false,
         }
     }
 }

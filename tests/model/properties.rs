@@ -45,6 +45,11 @@ pub(crate) const ABANDONED_RELEASED: &str =
     "a command starts before the lease of a killed dlock would have ended";
 pub(crate) const RELEASE_AFTER_DEATH: &str = "nothing is released before the tree is dead";
 
+pub(crate) const NOT_RUN_AGAIN: &str = "no command starts after a success of --once is recorded";
+pub(crate) const GRANTED_THOUGH_DONE: &str =
+    "a contender releases a lease that it was granted after the success of another one";
+pub(crate) const RELEASED_BY_HOLDER: &str = "a holder without a fault releases its lease";
+
 pub(crate) const STATEMENTS_ENDED: &str =
     "no noted statement of an earlier run is executed while a command runs";
 pub(crate) const LEFT_STATEMENTS_CONTINUE: &str =
@@ -112,6 +117,23 @@ fn statement_properties() -> Vec<Property<Run>> {
 fn lease_properties() -> Vec<Property<Run>> {
     vec![
         Property::always(EXCLUSION, |_, world: &World| world.running() <= 1),
+        Property::always(NOT_RUN_AGAIN, |_, world: &World| !world.ran_though_done),
+        Property::sometimes(GRANTED_THOUGH_DONE, |_, world: &World| {
+            world.clients.iter().enumerate().any(|(c, client)| {
+                client.phase() == Some(PhaseKind::Releasing)
+                    && client.monitor.is_none()
+                    && world.server.row.owner_id == Some(client.owner_id(c))
+                    && world.server.is_done()
+            })
+        }),
+        Property::always(RELEASED_BY_HOLDER, |_, world: &World| {
+            let mut clients = world.clients.iter();
+            clients.all(|client| {
+                client.had_fault
+                    || client.monitor.is_none()
+                    || client.parent != Parent::Ended { released: false }
+            })
+        }),
         Property::always(TOKEN_ORDER, |_, world: &World| !world.tokens_out_of_order),
         Property::always(DEAD_BY_DEADLINE, |run: &Run, world: &World| {
             run.variant == Variant::NoMonitor

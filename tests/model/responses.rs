@@ -7,7 +7,7 @@ use dlock::lease::{OwnerId, Token};
 use dlock::store::session::FoundSessions;
 use dlock::store::{
     DatabaseId, Expiry, Failure, FailureKind, Holder, LockRecord, Pause, QueueState, RenewRequest,
-    Request, Response, SessionsLeft, TimedResponse, Version,
+    Request, Response, SessionsLeft, Success, TimedResponse, Version,
 };
 
 use crate::mutation::Variant;
@@ -49,17 +49,20 @@ pub(crate) fn interpret(
 ) -> Result<Response, Failure> {
     Ok(match (request, raw) {
         (_, Raw::NoNamedLocks) => return Err(failure(FailureKind::NoQueueLock)),
+        (_, Raw::Refused) => return Err(failure(FailureKind::Denied)),
+        (Request::TryAcquire(_), Raw::Done(true)) => Response::AlreadyDone(success()),
         (Request::TryAcquire(request), Raw::Row(view_of_row, changed)) => {
             granted(request.owner_id, view_of_row, changed, variant)
         }
         (Request::WaitTurn(turn), Raw::Row(view_of_row, _)) if !turn.may_acquire => {
-            Response::NotAcquired(record(view_of_row), queue_state(view_of_row))
+            not_acquired(view_of_row)
         }
         (Request::WaitTurn(turn), Raw::Row(view_of_row, changed)) => {
             granted(turn.owner_id, view_of_row, changed, variant)
         }
-        (Request::GetWithQueue(_), Raw::Row(view_of_row, _)) => {
-            Response::NotAcquired(record(view_of_row), queue_state(view_of_row))
+        (Request::GetWithQueue(_), Raw::Row(view_of_row, _)) => not_acquired(view_of_row),
+        (Request::Enqueue(_), Raw::Row(view_of_row, _)) if view_of_row.is_done => {
+            Response::AlreadyDone(success())
         }
         (Request::Enqueue(_), Raw::Row(view_of_row, _)) => {
             Response::Enqueued(record(view_of_row), queue_state(view_of_row))
@@ -145,6 +148,9 @@ fn granted(
         Some(Response::AlreadyHeld(token)) if variant == Variant::OldGrantTrusted => {
             Response::Granted(token, view_of_row.sessions())
         }
+        Some(_) if view_of_row.is_done && variant != Variant::SuccessAfterReadIgnored => {
+            Response::HeldThoughDone(Token(view_of_row.token.into()), success())
+        }
         Some(response) => response,
         None => not_acquired(view_of_row),
     }
@@ -152,7 +158,20 @@ fn granted(
 
 /// Returns the response to a read of the record and the queue.
 pub(crate) fn not_acquired(view_of_row: RowView) -> Response {
-    Response::NotAcquired(record(view_of_row), queue_state(view_of_row))
+    match view_of_row.is_done {
+        true => Response::AlreadyDone(success()),
+        false => Response::NotAcquired(record(view_of_row), queue_state(view_of_row)),
+    }
+}
+
+/// Returns the recorded success. dlock only prints its content.
+const fn success() -> Success {
+    Success {
+        token: Token(0),
+        holder: String::new(),
+        at: String::new(),
+        ago: Duration::ZERO,
+    }
 }
 
 /// Returns the record for the real state machines. Columns that dlock only prints have default values.

@@ -17,8 +17,8 @@ mod types;
 use dlock::lease::{OwnerId, Token};
 use dlock::store::operator::OperatorAction;
 use dlock::store::{
-    AcquireMode, DatabaseId, HistoryOutcome, LastRead, Owner, QueueLock, QueueLockOwner,
-    RenewRequest, Request, Version,
+    AcquireMode, AcquireRequest, DatabaseId, HistoryOutcome, LastRead, Owner, QueueLock,
+    QueueLockOwner, ReleaseRequest, RenewRequest, Request, RunHistory, Version,
 };
 
 use crate::time::{TTL, Tick, whole_ticks};
@@ -56,6 +56,9 @@ pub(crate) struct Server {
     /// Owner ids with a hand-off, each with the session that made the hand-off. A repeated hand-off has several
     /// entries.
     pub(crate) handed_off: Vec<(u8, Session)>,
+    /// Token of the recorded success, which makes a run unnecessary. 0 if none is recorded. None if the contenders do not
+    /// use `--once`.
+    pub(crate) success: Option<u8>,
     /// Outcomes of runs, by token.
     pub(crate) history: Vec<(u8, HistoryOutcome)>,
     /// The statements of commands.
@@ -87,6 +90,7 @@ impl Server {
             has_passed_twice: false,
             queue: Vec::new(),
             handed_off: Vec::new(),
+            success: None,
             history: Vec::new(),
             statements: Vec::new(),
             statement_count: 0,
@@ -351,27 +355,7 @@ impl Server {
         let clock = self.clock(now);
         let owner_id = owner_id_in(request);
         Some(match request {
-            Request::TryAcquire(request) => {
-                if queue_lock == QueueLock::Available && !request.is_take_over() {
-                    self.try_queue_lock(session);
-                }
-                let must_wait = request.in_order
-                    && match request.mode {
-                        // The first attempt has no queue entry yet.
-                        AcquireMode::First => self.has_live_poller(clock),
-                        _ => self.is_behind_other(clock, owner_id),
-                    };
-                let changed = !must_wait
-                    && self.is_not_before(request.last_read, rules)
-                    && self.try_acquire(
-                        clock,
-                        session,
-                        (owner_id, queue_lock),
-                        request.mode,
-                        rules,
-                    );
-                self.read_row_and_queue(clock, session, owner_id, queue_lock, changed)
-            }
+            Request::TryAcquire(request) => self.attempt(clock, session, request, stage, rules),
             Request::WaitTurn(turn) if stage == Stage::HasQueueLock => {
                 let is_overtaking = !turn.lets_pass && self.is_before_a_waiting_one(owner_id);
                 let changed = turn.may_acquire
@@ -427,6 +411,11 @@ impl Server {
                 self.reconcile(clock, request, read_back.revoked);
                 Raw::Settled(read_back)
             }
+            Request::Release(ReleaseRequest {
+                run: Some(_),
+                history: RunHistory::Written,
+                ..
+            }) if rules.history_is_refused => Raw::Refused,
             Request::Release(request) => {
                 Raw::Released(self.release(clock, session, request, rules))
             }
@@ -436,6 +425,37 @@ impl Server {
                 false,
             ),
         })
+    }
+
+    /// Executes a packet of an attempt. With `--once`, the first packet of the first attempt reads the successes.
+    fn attempt(
+        &mut self,
+        clock: i8,
+        session: Session,
+        request: &AcquireRequest,
+        stage: Stage,
+        rules: Rules,
+    ) -> Raw {
+        let owner_id = request.owner_id.bytes()[NUMBER_BYTE];
+        let queue_lock = request.queue_lock;
+        let is_first = request.mode == AcquireMode::First;
+        if self.success.is_some() && is_first && stage == Stage::First {
+            return Raw::Done(self.is_done());
+        }
+        if queue_lock == QueueLock::Available && !request.is_take_over() {
+            self.try_queue_lock(session);
+        }
+        let must_wait = request.in_order
+            && match is_first {
+                // The first attempt has no queue entry yet.
+                true => self.has_live_poller(clock),
+                false => self.is_behind_other(clock, owner_id),
+            };
+        let owner = (owner_id, queue_lock);
+        let changed = !must_wait
+            && self.is_not_before(request.last_read, rules)
+            && self.try_acquire(clock, session, owner, request.mode, rules);
+        self.read_row_and_queue(clock, session, owner_id, queue_lock, changed)
     }
 
     /// Executes a packet of a renewal.
@@ -540,7 +560,9 @@ impl Server {
         let has_queue_lock = self.queue_lock.first() == Some(&session);
         let row = &self.row;
         let hand_off = row.owner_id.zip(row.session);
-        let by_hand_off = hand_off.is_some_and(|hand_off| self.handed_off.contains(&hand_off));
+        // The success of a run is recorded after its hand-off.
+        let by_hand_off = hand_off.is_some_and(|hand_off| self.handed_off.contains(&hand_off))
+            && self.success.is_none();
         let has_lost_queue_lock = row.has_queue_lock
             && row
                 .session
@@ -633,7 +655,13 @@ impl Server {
             },
             note: self.row.note,
             database: self.database,
+            is_done: self.is_done(),
         }
+    }
+
+    /// Returns true if a recorded success makes a run unnecessary.
+    pub(crate) const fn is_done(&self) -> bool {
+        matches!(self.success, Some(1..))
     }
 
     const fn clock(&self, now: Tick) -> i8 {

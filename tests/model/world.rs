@@ -38,6 +38,8 @@ pub(crate) struct World {
     started: u8,
     /// True if a command was started with a token that is not higher than the token of the command before.
     pub(crate) tokens_out_of_order: bool,
+    /// True if a command was started although a success was recorded that makes the run unnecessary.
+    pub(crate) ran_though_done: bool,
 }
 
 /// An event. A `usize` is the index of the client that the event affects.
@@ -282,6 +284,7 @@ impl World {
         if let Some(token) = self.clients[c].start_command(self.now, run.variant) {
             self.tokens_out_of_order |= token <= self.started;
             self.started = token;
+            self.ran_though_done |= self.server.is_done();
         }
     }
 
@@ -390,6 +393,7 @@ impl Model for Run {
         // The clients are symmetric, so client 0 can start first without loss of generality.
         clients[0].begin(0, 0, self);
         let mut server = Server::new();
+        server.success = self.once.then_some(0);
         if self.earlier_holder {
             server.add_earlier_holder();
         }
@@ -406,6 +410,7 @@ impl Model for Run {
             clients,
             started: 0,
             tokens_out_of_order: false,
+            ran_though_done: false,
         }]
     }
 

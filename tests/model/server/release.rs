@@ -25,7 +25,11 @@ impl Server {
             .token
             .and_then(|token| u8::try_from(token.0).ok())
             .filter(|_| request.run.is_some());
+        let is_success = request.run.is_some_and(|run| run.outcome.is_success());
         if is_owner {
+            if is_success && self.success == Some(0) {
+                self.success = Some(self.row.token);
+            }
             self.row.owner_id = None;
             self.row.expires = clock;
             self.clear_note(request);
@@ -66,7 +70,10 @@ impl Server {
             is_named: is_left || is_revoked,
             next,
             revoked: is_revoked.then_some(Token(self.row.token.into())),
-            is_recorded: None,
+            is_recorded: self
+                .success
+                .filter(|_| is_success)
+                .map(|success| Some(success) == token),
             outcome,
         }
     }

@@ -86,6 +86,8 @@ pub(crate) enum Stage {
     First,
     /// The attempt after the wait for the queue lock.
     HasQueueLock,
+    /// The attempt after a read that has found no recorded success.
+    NotDone,
     /// The packet of a renewal that writes the sessions that the process list contains.
     Note(Listed),
     /// The packet after a release that did not free the row. It settles a revoked lease, or a run whose row an operator
@@ -123,6 +125,8 @@ pub(crate) struct Rules {
     pub(crate) reassertion_overwrites: bool,
     /// A row that was removed is created again with token 0.
     pub(crate) lowest_token_is_missing: bool,
+    /// The server refuses to write the history, which a correct server may do.
+    pub(crate) history_is_refused: bool,
 }
 
 /// The waiters that came before a contender and that the queue lock does not order correctly.
@@ -151,6 +155,8 @@ pub(crate) struct RowView {
     pub(crate) behind: Behind,
     pub(crate) note: Option<Note>,
     pub(crate) database: u8,
+    /// True if a recorded success makes a run unnecessary.
+    pub(crate) is_done: bool,
 }
 
 /// The raw result of a packet.
@@ -178,6 +184,10 @@ pub(crate) enum Raw {
     Settled(ReleaseReadBack),
     /// The server refuses named locks.
     NoNamedLocks,
+    /// The server refuses to write the history.
+    Refused,
+    /// Whether a recorded success makes a run unnecessary.
+    Done(bool),
 }
 
 impl Raw {
@@ -185,6 +195,7 @@ impl Raw {
     pub(crate) fn next(&self, request: &Request) -> Option<Stage> {
         match (request, self) {
             (Request::WaitTurn(_), Self::HasQueueLock) => Some(Stage::HasQueueLock),
+            (Request::TryAcquire(_), Self::Done(false)) => Some(Stage::NotDone),
             (Request::Renew(_), Self::Listed(listed)) => Some(Stage::Note(*listed)),
             (Request::Release(request), Self::Released(read_back))
                 if read_back.needs_reconciling(request) =>
