@@ -20,7 +20,6 @@
 mod backoff;
 mod confirm;
 mod failure;
-mod lease;
 mod limits;
 mod queue;
 mod queue_lock;
@@ -28,7 +27,7 @@ mod queue_lock;
 use std::time::Duration;
 
 use self::backoff::{Backoff, LONGEST_PAUSE};
-pub use self::lease::AcquiredLease;
+use self::limits::TimeLimits;
 use self::queue_lock::QueueLockHealth;
 use crate::lease::instant::BootInstant;
 use crate::lease::timing::Timing;
@@ -37,8 +36,9 @@ use crate::protocol::silence::SilenceLimit;
 use crate::store::lost_grant::LostGrants;
 use crate::store::takeover::Observation;
 use crate::store::{
-    AcquireMode, AcquireRequest, Failure, LastRead, LockRecord, POLLER_TIMEOUT, QueueLock,
-    ReleaseRequest, RenewRequest, Request, Response, Success, TimedResponse, WaitRequest,
+    AcquireMode, AcquireRequest, EarlierSessions, Failure, LastRead, LockRecord, POLLER_TIMEOUT,
+    QueueLock, ReleaseRequest, RenewRequest, Request, Response, Success, TimedResponse,
+    WaitRequest,
 };
 
 /// If the contender at the head of the queue has waited at least this long, the next wait also prunes the queue entries
@@ -100,6 +100,26 @@ pub enum NotGranted {
     Refused(Failure),
 }
 
+/// A lease that this process holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AcquiredLease {
+    /// The owner id and the token for renewals and the release.
+    pub grant: Grant,
+    /// Send time of the request that proves the grant. The deadline is measured from this instant.
+    pub sent: BootInstant,
+    /// Availability of the queue lock. If the queue lock is available, a renewal on a new connection acquires it again,
+    /// and the release of the lease also releases the queue lock.
+    pub queue_lock: QueueLock,
+    /// True if the queue entry may still exist. While this process holds the lease, the entry does not count as a
+    /// waiter. The release deletes the entry.
+    pub has_entry: bool,
+    /// Sessions of an earlier holder that may still execute statements on the server. The command must not start before
+    /// they have ended.
+    pub earlier_sessions: EarlierSessions,
+    /// The silences after which connections have ended during the wait.
+    pub silence: SilenceLimit,
+}
+
 /// The phase of the acquisition: the next request to send, or the result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum AcquirePhase {
@@ -124,8 +144,8 @@ enum AcquirePhase {
     },
     /// The record has this owner id and this token, but the lease is unusable, because an operator has revoked it or
     /// because it may have expired. Free the record. The request contains the token, because the server may carry out a
-    /// delayed request when this process already holds a later lease.
-    FreeOwnRecord(Token),
+    /// delayed request when this process already holds a later lease. If there is a success, it makes the run unnecessary.
+    FreeOwnRecord(Token, Option<Success>),
     Acquired(AcquiredLease),
     Done(Success),
     Refused(Failure),
@@ -149,10 +169,23 @@ enum OwnEntry {
 struct LastObserved {
     record: LockRecord,
     at: BootInstant,
+    /// Since when the version of the record has been unchanged.
+    observation: Observation,
     /// Number of waiters ahead of this contender.
     ahead: u64,
     /// Time for which the contender at the head of the queue had waited. Zero if the queue was empty.
     head_waiting_for: Duration,
+}
+
+/// The place of this contender in the queue.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Place {
+    entry: OwnEntry,
+    /// Position of the latest waiter that this contender has let pass. Zero if there is none.
+    let_pass: u64,
+    /// Instant since which this contender leaves the record, which can be acquired, to an earlier waiter that the queue
+    /// lock does not order. None if there is no such waiter, or if the record cannot be acquired.
+    free_since: Option<BootInstant>,
 }
 
 /// The acquisition of one action by one process.
@@ -160,32 +193,17 @@ struct LastObserved {
 pub struct Acquire {
     owner_id: OwnerId,
     timing: Timing,
-    limits: WaitLimits,
-    started: BootInstant,
-    /// Instant of the server's first response. None before the first response.
-    first_response: Option<BootInstant>,
-    /// True if the server has refused a connection because the maximum number of connections was reached.
-    was_full: bool,
+    limits: TimeLimits,
     queue_lock: QueueLockHealth,
     phase: AcquirePhase,
     /// True after a request is returned to the caller, until its response is handled.
     in_flight: bool,
-    next_at: BootInstant,
     backoff: Backoff,
-    /// Number of consecutive attempts on a record that could be acquired.
-    consecutive_tries: u32,
-    /// Position of the latest waiter that this contender has let pass. Zero if there is none.
-    let_pass: u64,
-    observation: Option<Observation>,
-    lost_grants: LostGrants,
+    place: Place,
     observed: Option<LastObserved>,
-    entry: OwnEntry,
-    /// Instant since which this contender leaves the record, which can be acquired, to an earlier waiter that the queue
-    /// lock does not order. None if there is no such waiter, or if the record cannot be acquired.
-    free_since: Option<BootInstant>,
+    lost_grants: LostGrants,
+    /// Failure of the latest request. None if it has succeeded.
     failure: Option<Failure>,
-    /// The success that makes the run unnecessary, although this process holds the lease. None if there is none.
-    done: Option<Success>,
     /// Send time of the first attempt with an unknown outcome. None if the outcome of every attempt is known.
     unknown_since: Option<BootInstant>,
 }
@@ -197,24 +215,19 @@ impl Acquire {
         Self {
             owner_id,
             timing,
-            limits,
-            started: now,
-            first_response: None,
-            was_full: false,
+            limits: TimeLimits::new(limits, now),
             queue_lock: QueueLockHealth::new(),
             phase: AcquirePhase::TryAcquire(AcquireMode::First),
             in_flight: false,
-            next_at: now,
-            backoff: Backoff::default(),
-            consecutive_tries: 0,
-            let_pass: 0,
-            observation: None,
-            lost_grants: LostGrants::new(timing.ttl),
+            backoff: Backoff::new(now),
+            place: Place {
+                entry: OwnEntry::None,
+                let_pass: 0,
+                free_since: None,
+            },
             observed: None,
-            entry: OwnEntry::None,
-            free_since: None,
+            lost_grants: LostGrants::new(timing.ttl),
             failure: None,
-            done: None,
             unknown_since: None,
         }
     }
@@ -222,7 +235,7 @@ impl Acquire {
     /// Returns the instant from which the limits of the acquisition are measured.
     #[must_use]
     pub const fn started(&self) -> BootInstant {
-        self.started
+        self.limits.started()
     }
 
     /// Returns the next step at `now`.
@@ -236,7 +249,7 @@ impl Acquire {
                 return NextRequest::NotGranted(NotGranted::Refused(failure.clone()));
             }
             AcquirePhase::Confirm { token, until, .. } if now >= *until && !self.in_flight => {
-                self.phase = AcquirePhase::FreeOwnRecord(*token);
+                self.phase = AcquirePhase::FreeOwnRecord(*token, None);
             }
             _ => {}
         }
@@ -255,7 +268,7 @@ impl Acquire {
             self.phase = AcquirePhase::Get;
         }
         let cost = packets(&self.phase);
-        let earliest = self.next_at.max(self.backoff.earliest(cost));
+        let earliest = self.backoff.earliest(cost);
         if now < earliest {
             return NextRequest::Wait(at_most(earliest));
         }
@@ -268,7 +281,7 @@ impl Acquire {
     fn give_up(&mut self, now: BootInstant) -> NotGranted {
         let has_own_record = matches!(
             self.phase,
-            AcquirePhase::Confirm { .. } | AcquirePhase::FreeOwnRecord(_)
+            AcquirePhase::Confirm { .. } | AcquirePhase::FreeOwnRecord(..)
         );
         match self.observed.take().filter(|_| !has_own_record) {
             Some(last) => NotGranted::HeldByOther {
@@ -286,7 +299,7 @@ impl Acquire {
             self.phase,
             AcquirePhase::Enqueue | AcquirePhase::WaitTurn { .. }
         ) {
-            self.entry = OwnEntry::Outdated;
+            self.place.entry = OwnEntry::Outdated;
         }
         match self.phase {
             AcquirePhase::TryAcquire(mode) => Request::TryAcquire(AcquireRequest {
@@ -307,18 +320,18 @@ impl Acquire {
                 prune_dead: (self.observed.as_ref())
                     .is_some_and(|last| last.head_waiting_for >= LONG_WAIT),
                 lets_pass,
-                let_pass: self.let_pass,
+                let_pass: self.place.let_pass,
                 may_acquire: self.lost_grants.live_until(now).is_none(),
                 last_read: self.lost_grants.last_read(),
             }),
             AcquirePhase::Confirm { token, .. } => {
                 Request::Renew(RenewRequest::new(self.grant(token), self.queue_lock()))
             }
-            AcquirePhase::FreeOwnRecord(token) => Request::Release(ReleaseRequest {
+            AcquirePhase::FreeOwnRecord(token, ref done) => Request::Release(ReleaseRequest {
                 token: Some(token),
                 has_entry: false,
                 // A contender that tries again keeps its queue lock, so it stays the queue head.
-                queue_lock: match self.done {
+                queue_lock: match done {
                     Some(_) => self.queue_lock(),
                     None => QueueLock::Unavailable,
                 },
@@ -342,9 +355,9 @@ impl Acquire {
     pub fn handle_response(&mut self, now: BootInstant, response: &TimedResponse) {
         let times = (response.sent, response.received);
         self.in_flight = false;
-        self.next_at = now;
+        self.backoff.next_at = now;
         if response.outcome.is_ok() {
-            self.first_response.get_or_insert(now);
+            self.limits.responded(now);
             if self.failure.take().is_some() {
                 self.backoff.recover();
             }
@@ -364,25 +377,24 @@ impl Acquire {
                 match record.is_held_by(self.owner_id, None) {
                     true => self.confirm(now, token),
                     // The lease is unusable, because an operator has revoked it.
-                    false => self.phase = AcquirePhase::FreeOwnRecord(token),
+                    false => self.phase = AcquirePhase::FreeOwnRecord(token, None),
                 }
             }
             Ok(Response::NotAcquired(record, queue)) => {
                 self.observe(now, times, record, queue);
             }
             Ok(Response::Enqueued(record, queue)) => {
-                self.entry = OwnEntry::Current(now);
+                self.place.entry = OwnEntry::Current(now);
                 self.observe(now, times, record, queue);
             }
             Ok(Response::AlreadyDone(success)) => self.phase = AcquirePhase::Done(success.clone()),
             Ok(Response::HeldThoughDone(token, success)) => {
-                self.done = Some(success.clone());
-                self.phase = AcquirePhase::FreeOwnRecord(*token);
+                self.phase = AcquirePhase::FreeOwnRecord(*token, Some(success.clone()));
             }
             Ok(Response::WaitEnded | Response::WaitSliced) if self.is_slice(response) => {}
             Ok(Response::WaitEnded | Response::WaitSliced) => self.wait_ended(now),
             Ok(Response::HasLetPass(position)) => {
-                self.let_pass = *position;
+                self.place.let_pass = *position;
                 self.phase = WAIT;
                 self.backoff.has_let_pass();
             }
@@ -396,12 +408,16 @@ impl Acquire {
 
     fn own_record_freed(&mut self) {
         self.unknown_since = None;
-        if let AcquirePhase::FreeOwnRecord(token) = self.phase {
-            self.lost_grants.add_spent(token);
-        }
-        self.phase = match self.done.take() {
-            Some(success) => AcquirePhase::Done(success),
-            None => AcquirePhase::TryAcquire(AcquireMode::IfFree),
+        let try_again = AcquirePhase::TryAcquire(AcquireMode::IfFree);
+        self.phase = match std::mem::replace(&mut self.phase, try_again) {
+            AcquirePhase::FreeOwnRecord(token, done) => {
+                self.lost_grants.add_spent(token);
+                done.map_or(
+                    AcquirePhase::TryAcquire(AcquireMode::IfFree),
+                    AcquirePhase::Done,
+                )
+            }
+            _ => AcquirePhase::TryAcquire(AcquireMode::IfFree),
         };
     }
 
@@ -418,8 +434,8 @@ impl Acquire {
     /// Handles a connection that the server closed while no request was in flight. This process no longer owns the
     /// queue lock, and the queue entry still names the session that has ended.
     pub fn disconnected(&mut self) {
-        if let OwnEntry::Current(_) = self.entry {
-            self.entry = OwnEntry::Outdated;
+        if let OwnEntry::Current(_) = self.place.entry {
+            self.place.entry = OwnEntry::Outdated;
         }
     }
 
@@ -428,7 +444,7 @@ impl Acquire {
     pub fn address_moved(&mut self) {
         if let AcquirePhase::Acquired(lease) = self.phase {
             self.disconnected();
-            self.phase = AcquirePhase::FreeOwnRecord(lease.grant.token);
+            self.phase = AcquirePhase::FreeOwnRecord(lease.grant.token, None);
         }
     }
 
@@ -485,16 +501,13 @@ impl Acquire {
     /// pauses. The protocol model calls this method to recognise a state that it has already visited.
     pub fn normalize_for_model(&mut self, now: BootInstant) {
         let past = BootInstant::new(Duration::ZERO);
-        self.backoff = Backoff::default();
+        self.backoff.normalize_for_model(now);
         self.queue_lock.normalize_for_model(now);
         self.lost_grants.normalize_for_model(now);
-        if self.next_at <= now {
-            self.next_at = past;
-        }
-        if let Some(observation) = &mut self.observation
-            && now >= observation.stale_at()
+        if let Some(last) = &mut self.observed
+            && now >= last.observation.stale_at()
         {
-            observation.since = past;
+            last.observation.since = past;
         }
         if let Some(since) = &mut self.unknown_since
             && now >= self.timing.deadline(*since).kill
@@ -507,12 +520,12 @@ impl Acquire {
                 *until = past;
             }
         }
-        if let OwnEntry::Current(since) = &mut self.entry
+        if let OwnEntry::Current(since) = &mut self.place.entry
             && now.since(*since) >= POLLER_TIMEOUT / 3
         {
             *since = past;
         }
-        if let Some(since) = &mut self.free_since
+        if let Some(since) = &mut self.place.free_since
             && now.since(*since) >= HEAD_PRIORITY
         {
             *since = past;
@@ -522,9 +535,12 @@ impl Acquire {
         {
             last.ahead = 0;
         }
-        if (self.first_response.is_some() || self.was_full) && self.limits.wait.is_none() {
-            (self.started, self.first_response) = (past, Some(past));
-            (self.observed, self.failure) = (None, None);
+        if self.limits.normalize_for_model() {
+            self.failure = None;
+            if let Some(last) = &mut self.observed {
+                last.record = LockRecord::never_held(last.record.action.clone());
+                (last.at, last.ahead, last.head_waiting_for) = (past, 0, Duration::ZERO);
+            }
         }
     }
 }
@@ -535,7 +551,7 @@ const fn packets(phase: &AcquirePhase) -> usize {
     match phase {
         // An attempt sends the statement and a read. A release sends the release and the statement that frees a revoked
         // record.
-        AcquirePhase::TryAcquire(_) | AcquirePhase::FreeOwnRecord(_) => 2,
+        AcquirePhase::TryAcquire(_) | AcquirePhase::FreeOwnRecord(..) => 2,
         // This request sends the wait, the statement of the attempt and a read.
         AcquirePhase::WaitTurn { .. } => 3,
         _ => 1,

@@ -36,15 +36,14 @@ use crate::lease::instant::{BootInstant, Deadline};
 use crate::lease::timing::Timing;
 use crate::lease::{Grant, OwnerId};
 use crate::mutant::{self, Safeguard};
-use crate::protocol::acquire::{Acquire, AcquiredLease, WaitLimits};
+use crate::protocol::acquire::{Acquire, WaitLimits};
 use crate::protocol::address::ExpectedRecord;
 use crate::protocol::release::Releasing;
 use crate::protocol::renew::{Liveness, Renewals};
 use crate::protocol::session_end::EndingSessions;
 use crate::protocol::sessions::SessionTracker;
-use crate::protocol::silence::SilenceLimit;
 use crate::store::session::{CommandConnections, SessionPolicy};
-use crate::store::{EarlierSessions, Failure, LockRecord, Loss, QueueLock, Request, TimedResponse};
+use crate::store::{EarlierSessions, Failure, LockRecord, Loss, Request, TimedResponse};
 
 /// The settings of a keeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -171,18 +170,10 @@ impl Keeper {
             phase: Phase::Over,
             ..Self::new(grant.owner_id, settings, now)
         };
-        let acquired = AcquiredLease {
-            grant,
-            sent: now,
-            // The session that owned the queue lock has ended with dlock.
-            queue_lock: QueueLock::Unavailable,
-            has_entry: true,
-            earlier_sessions: EarlierSessions::Noted,
-            silence: SilenceLimit::default(),
-        };
         let renewals = Renewals::stopped(grant, settings.timing, deadline);
         let sessions = SessionTracker::new(grant.token, settings.policy, EarlierSessions::Noted);
-        let lease = KeptLease::new(acquired, renewals, sessions, None);
+        let has_entry = true;
+        let lease = KeptLease::new(has_entry, renewals, sessions, None);
         match keeper.ends_sessions() {
             true => {
                 let ending = EndingSessions::of_record(now);
@@ -455,7 +446,7 @@ impl Keeper {
     /// Returns the grant of the lease. None before the grant and from the release on.
     #[must_use]
     pub fn grant(&self) -> Option<Grant> {
-        self.lease().map(|lease| lease.acquired.grant)
+        self.lease().map(|lease| lease.renewals.grant())
     }
 
     /// Returns the release. None before it begins, and after it has ended.

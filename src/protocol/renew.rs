@@ -49,11 +49,7 @@ pub struct Renewals {
     next_at: Option<BootInstant>,
     /// Send time of the request that proves the grant.
     granted: BootInstant,
-    /// True if the next renewal writes the grant again and advances the fence, false if it only writes the grant again.
-    /// None if the next renewal is a plain one.
-    reasserts: Option<bool>,
-    /// True if the most recent renewal tried to write the grant again.
-    has_reasserted: bool,
+    reasserting: Reasserting,
     /// Send time of the most recent renewal, or of the request that proves the grant.
     last_sent: BootInstant,
     /// The state of the heartbeat since the most recent renewal was sent.
@@ -63,6 +59,17 @@ pub struct Renewals {
     refusals: u32,
     /// True if no command runs under the lease: it has not started yet, or its whole tree is dead.
     is_without_command: bool,
+}
+
+/// Whether renewals write the grant again, because the database has lost it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Reasserting {
+    /// The most recent renewal was a plain one, and so is the next one.
+    No,
+    /// The next renewal writes the grant, and advances the fence if `fenced` is true.
+    Next { fenced: bool },
+    /// The most recent renewal tried to write the grant. The next one is a plain one.
+    Tried,
 }
 
 /// The proof that the command is alive. The heartbeat that permitted a failed renewal also permits the next renewal.
@@ -114,8 +121,7 @@ impl Renewals {
             deadline: timing.deadline(sent),
             next_at: Some(sent + timing.renew_interval),
             granted: sent,
-            reasserts: None,
-            has_reasserted: false,
+            reasserting: Reasserting::No,
             last_sent: sent,
             liveness,
             silence: SilenceLimit::default(),
@@ -133,6 +139,12 @@ impl Renewals {
             next_at: None,
             ..Self::new(grant, queue_lock, timing, deadline.kill, liveness)
         }
+    }
+
+    /// Returns the owner id and the token of the lease.
+    #[must_use]
+    pub const fn grant(&self) -> Grant {
+        self.grant
     }
 
     /// Returns the availability of the queue lock, which renewals turn off if the server refuses named locks.
@@ -232,13 +244,16 @@ impl Renewals {
         if self.liveness == Liveness::Proven {
             self.liveness = Liveness::Pending;
         }
-        let reassertion = self.reasserts.take().filter(|_| !is_late);
-        self.has_reasserted = reassertion.is_some();
+        let (after, reassertion) = match self.reasserting {
+            Reasserting::Next { fenced } if !is_late => {
+                let renewals = millis(now.since(self.granted)).saturating_add(REASSERTED_RENEWALS);
+                (Reasserting::Tried, Some(Reassertion { renewals, fenced }))
+            }
+            _ => (Reasserting::No, None),
+        };
+        self.reasserting = after;
         Some(RenewRequest {
-            reassertion: reassertion.map(|fenced| Reassertion {
-                renewals: millis(now.since(self.granted)).saturating_add(REASSERTED_RENEWALS),
-                fenced,
-            }),
+            reassertion,
             ..RenewRequest::new(self.grant, self.queue_lock)
         })
     }
@@ -262,17 +277,18 @@ impl Renewals {
             Ok(Response::Lost(record))
                 if can_reassert(&record, self.grant.token) && now < self.deadline.term =>
             {
-                self.reasserts = Some(record.fenced);
+                let is_first = self.reasserting != Reasserting::Tried;
+                self.reasserting = Reasserting::Next {
+                    fenced: record.fenced,
+                };
                 // If the grant was not written although the record allows it, a transaction has locked the fence.
-                let pause = match self.has_reasserted {
-                    true => self.retry_delay(),
-                    false => Duration::ZERO,
+                let pause = match is_first {
+                    true => Duration::ZERO,
+                    false => self.retry_delay(),
                 };
                 self.next_at = Some(now + pause);
                 self.record_heartbeat();
-                RenewalOutcome::GrantLost {
-                    is_first: !self.has_reasserted,
-                }
+                RenewalOutcome::GrantLost { is_first }
             }
             // Send no further renewal, because each response would report the loss again until the command is dead.
             Ok(Response::Lost(record)) => {

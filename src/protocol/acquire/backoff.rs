@@ -1,4 +1,4 @@
-//! The pauses between two requests, and the maximum number of packets per second.
+//! The time of the next request: the pauses between two requests, and the maximum number of packets per second.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -25,29 +25,34 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// The pauses and the rate limit of one acquisition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Backoff {
+    /// The next request is not sent before this instant.
+    pub(super) next_at: BootInstant,
+    /// Number of consecutive attempts on a record that could be acquired.
+    pub(super) consecutive_tries: u32,
     turn: u32,
     pause: Duration,
     /// Send times of the most recent packets, oldest first.
     sent_at: VecDeque<BootInstant>,
 }
 
-impl Default for Backoff {
-    fn default() -> Self {
+impl Backoff {
+    /// Creates the state of an acquisition that starts at `now`.
+    pub(super) const fn new(now: BootInstant) -> Self {
         Self {
+            next_at: now,
+            consecutive_tries: 0,
             turn: 0,
             pause: FIRST_PAUSE,
             sent_at: VecDeque::new(),
         }
     }
-}
 
-impl Backoff {
     /// Returns the earliest instant at which `packets` packets may be sent.
     pub(super) fn earliest(&self, packets: usize) -> BootInstant {
         let too_many = (self.sent_at.len() + packets).checked_sub(MAX_PACKETS + 1);
         too_many
             .and_then(|last| self.sent_at.get(last))
-            .map_or(BootInstant::new(Duration::ZERO), |at| *at + WINDOW)
+            .map_or(self.next_at, |at| self.next_at.max(*at + WINDOW))
     }
 
     /// Records that `packets` packets were sent at `now`.
@@ -72,6 +77,18 @@ impl Backoff {
         pause * (192 + u32::from(owner_id.jitter(self.turn)) / 2) / 256
     }
 
+    /// Removes values that only affect the length of pauses.
+    pub(super) fn normalize_for_model(&mut self, now: BootInstant) {
+        *self = Self {
+            next_at: match self.next_at <= now {
+                true => BootInstant::new(Duration::ZERO),
+                false => self.next_at,
+            },
+            consecutive_tries: self.consecutive_tries,
+            ..Self::new(now)
+        };
+    }
+
     /// Resets the pause to [`FIRST_PAUSE`] when the server responds again after a failure.
     pub(super) const fn recover(&mut self) {
         self.pause = FIRST_PAUSE;
@@ -87,8 +104,8 @@ mod tests {
 
     #[test]
     fn at_most_ten_packets_are_sent_in_any_second() {
-        let mut backoff = Backoff::default();
         let mut now = BootInstant::new(Duration::from_secs(1000));
+        let mut backoff = Backoff::new(now);
         let mut sent = Vec::new();
         for packets in [3, 2, 2, 1, 3, 2, 2, 1].repeat(20) {
             now = now.max(backoff.earliest(packets));

@@ -1,7 +1,6 @@
 //! Decides when a grant counts, and creates the request that releases everything when the contender gives up.
 
-use super::lease::AcquiredLease;
-use super::{Acquire, AcquirePhase, OwnEntry};
+use super::{Acquire, AcquirePhase, AcquiredLease, OwnEntry};
 use crate::lease::Token;
 use crate::lease::instant::BootInstant;
 use crate::store::{EarlierSessions, ReleaseRequest};
@@ -29,7 +28,7 @@ impl Acquire {
     /// have expired. If the lease may already have expired, or if it is an earlier lease that the database contains
     /// again, dlock frees the record.
     pub(super) fn confirm(&mut self, now: BootInstant, token: Token) {
-        let granted = self.unknown_since.unwrap_or(self.started);
+        let granted = self.unknown_since.unwrap_or(self.limits.started());
         let until = self.timing.deadline(granted).kill;
         let is_possible = self.lost_grants.is_own_lease_possible(now, token);
         self.phase = match is_possible && now < until {
@@ -38,7 +37,7 @@ impl Acquire {
                 since: now,
                 until,
             },
-            false => AcquirePhase::FreeOwnRecord(token),
+            false => AcquirePhase::FreeOwnRecord(token, None),
         };
     }
 
@@ -57,7 +56,7 @@ impl Acquire {
             grant: self.grant(token),
             sent,
             queue_lock: self.queue_lock(),
-            has_entry: self.entry != OwnEntry::None,
+            has_entry: self.place.entry != OwnEntry::None,
             earlier_sessions: sessions,
             silence: self.silence(),
         });
@@ -73,11 +72,11 @@ impl Acquire {
             || matches!(
                 self.phase,
                 AcquirePhase::Confirm { .. }
-                    | AcquirePhase::FreeOwnRecord(_)
+                    | AcquirePhase::FreeOwnRecord(..)
                     | AcquirePhase::Acquired(_)
             )
             || is_trying;
-        (may_hold || self.entry != OwnEntry::None).then(|| self.release_everything())
+        (may_hold || self.place.entry != OwnEntry::None).then(|| self.release_everything())
     }
 
     /// Returns a request that releases everything that belongs to this owner id. The process must not have started a
@@ -85,7 +84,7 @@ impl Acquire {
     #[must_use]
     pub fn release_everything(&self) -> ReleaseRequest {
         ReleaseRequest {
-            has_entry: self.entry != OwnEntry::None,
+            has_entry: self.place.entry != OwnEntry::None,
             ..ReleaseRequest::without_run(self.owner_id, None, self.queue_lock())
         }
     }

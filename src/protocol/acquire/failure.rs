@@ -19,7 +19,7 @@ impl Acquire {
         // dlock closes the connection after every failure. Therefore this process no longer owns the queue lock, and
         // the session in the queue entry ends.
         self.disconnected();
-        self.consecutive_tries = 0;
+        self.backoff.consecutive_tries = 0;
         if response.could_grant {
             self.unknown_since.get_or_insert(response.sent);
         }
@@ -40,7 +40,7 @@ impl Acquire {
         let waited = is_cut.then(|| response.received.since(response.sent));
         self.queue_lock.connection_lost(waited);
         match failure.kind {
-            FailureKind::LoginRefused if self.first_response.is_some() => {}
+            FailureKind::LoginRefused if self.limits.has_response() => {}
             FailureKind::LoginRefused
             | FailureKind::Denied
             | FailureKind::Config
@@ -50,7 +50,7 @@ impl Acquire {
             }
             FailureKind::NoQueueLock if self.queue_lock.is_available() => {
                 if let Reaction::TryAgain(pause) = self.queue_lock.refused() {
-                    self.next_at = now + pause;
+                    self.backoff.next_at = now + pause;
                 }
                 if matches!(
                     self.phase,
@@ -60,7 +60,7 @@ impl Acquire {
                 }
                 return true;
             }
-            FailureKind::TooManyConnections => self.was_full = true,
+            FailureKind::TooManyConnections => self.limits.was_full = true,
             _ => {}
         }
         false
@@ -74,7 +74,7 @@ impl Acquire {
                 self.phase = AcquirePhase::TryAcquire(AcquireMode::First);
             }
             AcquirePhase::Get | AcquirePhase::WaitTurn { .. } | AcquirePhase::Enqueue
-                if self.unknown_since.is_none() && self.entry != OwnEntry::None =>
+                if self.unknown_since.is_none() && self.place.entry != OwnEntry::None =>
             {
                 self.phase = AcquirePhase::Get;
             }
@@ -92,14 +92,14 @@ impl Acquire {
             FailureKind::Conflict => RETRY_DELAY,
             _ => self.backoff.next_pause(self.owner_id, LONGEST_RETRY),
         };
-        self.next_at = now + pause;
+        self.backoff.next_at = now + pause;
         self.failure = Some(failure.clone());
         // Before the first response, the last attempt starts shortly before the limit.
-        if self.first_response.is_none()
+        if !self.limits.has_response()
             && let Some(limit) = self.limit()
             && now < limit - FINAL_TRY
         {
-            self.next_at = self.next_at.min(limit - FINAL_TRY);
+            self.backoff.next_at = self.backoff.next_at.min(limit - FINAL_TRY);
         }
     }
 }

@@ -58,6 +58,8 @@ impl Acquire {
         queue: &QueueState,
     ) -> BootInstant {
         // The holder's session has lost the queue lock that this session owns, so it has ended.
+        let before = self.observed.as_ref().map(|last| last.observation);
+        let observation = Observation::next(before, received, record);
         let holder_is_gone = queue.lock_owner == QueueLockOwner::Own && record.had_queue_lock_here;
         self.observed = Some(LastObserved {
             record: LockRecord {
@@ -65,11 +67,10 @@ impl Acquire {
                 ..record.clone()
             },
             at: received,
+            observation,
             ahead: queue.ahead,
             head_waiting_for: queue.head_waiting_for.unwrap_or_default(),
         });
-        let observation = Observation::next(self.observation, received, record);
-        self.observation = Some(observation);
         let session = match (self.queue_lock(), queue.lock_owner) {
             (QueueLock::Available, QueueLockOwner::Own) => HolderSession::LostQueueLock,
             _ => HolderSession::Unknown,
@@ -150,7 +151,7 @@ impl Acquire {
         self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree);
         match reaction {
             Reaction::Wait => self.phase = WAIT,
-            Reaction::TryAgain(pause) => self.next_at = now + pause,
+            Reaction::TryAgain(pause) => self.backoff.next_at = now + pause,
             // The queue entry must be refreshed as the entry of a poller. Otherwise other contenders would consider this
             // contender dead.
             Reaction::Poll => self.disconnected(),
@@ -170,7 +171,7 @@ impl Acquire {
     /// session can be foreign until its grant is committed. Therefore the maximum time is one ttl, or half of `--wait` if
     /// that is shorter. None if this time is too short to be worth a wait.
     fn foreign_limit(&self) -> Option<Duration> {
-        let half = self.limits.wait.map(|wait| wait / 2);
+        let half = self.limits.limits.wait.map(|wait| wait / 2);
         let limit = half.into_iter().chain([self.timing.ttl]).min();
         limit.filter(|limit| *limit >= LONGEST_PAUSE)
     }
@@ -188,7 +189,8 @@ impl Acquire {
     /// Returns true if an earlier waiter that the queue lock does not order has left the record free for
     /// [`HEAD_PRIORITY`].
     pub(super) fn is_left_free(&self, now: BootInstant) -> bool {
-        self.free_since
+        self.place
+            .free_since
             .is_some_and(|since| now.since(since) >= HEAD_PRIORITY)
     }
 
@@ -213,12 +215,12 @@ impl Acquire {
             return;
         }
         let is_free = is_behind && allowed_at <= now;
-        self.free_since = is_free.then(|| self.free_since.unwrap_or(now));
+        self.place.free_since = is_free.then(|| self.place.free_since.unwrap_or(now));
         let is_turn = !is_behind || self.is_left_free(now);
         if is_turn && self.try_if(now, allowed_at, record) {
             return;
         }
-        let OwnEntry::Current(since) = self.entry else {
+        let OwnEntry::Current(since) = self.place.entry else {
             self.phase = AcquirePhase::Enqueue;
             return;
         };
@@ -242,17 +244,17 @@ impl Acquire {
         };
         let pause = self.backoff.next_pause(self.owner_id, longest);
         // Read again when a take-over is allowed, but not before a short pause has passed.
-        self.next_at = (now + pause).min(until.max(now + RETRY_DELAY));
+        self.backoff.next_at = (now + pause).min(until.max(now + RETRY_DELAY));
     }
 
     /// Selects an attempt as the next request and returns true if the lease may be acquired at `now`. Returns false if
     /// the lease may not be acquired yet, or after [`MAX_TRIES`] consecutive attempts.
     fn try_if(&mut self, now: BootInstant, allowed_at: BootInstant, record: &LockRecord) -> bool {
-        if allowed_at > now || self.consecutive_tries >= MAX_TRIES {
-            self.consecutive_tries = 0;
+        if allowed_at > now || self.backoff.consecutive_tries >= MAX_TRIES {
+            self.backoff.consecutive_tries = 0;
             return false;
         }
-        self.consecutive_tries += 1;
+        self.backoff.consecutive_tries += 1;
         self.phase = AcquirePhase::TryAcquire(match record.owner_id.is_some() || record.fenced {
             true => AcquireMode::TakeOver {
                 version: record.version,

@@ -46,7 +46,7 @@ impl Keeper {
                 lease.killed += killed;
                 let is_needed = wait.sessions().is_needed();
                 lease.sessions = SessionTracker::new(
-                    lease.acquired.grant.token,
+                    lease.renewals.grant().token,
                     self.settings.policy,
                     match is_needed {
                         true => EarlierSessions::Noted,
@@ -81,10 +81,10 @@ impl Keeper {
         }
         match mem::replace(&mut self.phase, Phase::Over) {
             Phase::EndingEarlier(lease, _) => {
-                let Grant { owner_id, token } = lease.acquired.grant;
+                let Grant { owner_id, token } = lease.renewals.grant();
                 let queue_lock = lease.renewals.queue_lock();
                 let request = ReleaseRequest {
-                    has_entry: lease.acquired.has_entry,
+                    has_entry: lease.has_entry,
                     ..ReleaseRequest::without_run(owner_id, Some(token), queue_lock)
                 };
                 // The user expects dlock to end soon. If the release fails, the lease ends when it expires.
@@ -132,7 +132,7 @@ impl Keeper {
     ) {
         let mut request = ReleaseRequest {
             queue_lock: lease.renewals.queue_lock(),
-            has_entry: lease.acquired.has_entry,
+            has_entry: lease.has_entry,
             clears_sessions: is_clear && lease.sessions.clears_record(),
             ..end.release
         };
@@ -141,7 +141,7 @@ impl Keeper {
         }
         // A hand-off would leave the noted sessions in the record, because the release of a lease that was handed off
         // does not change the row.
-        let is_awaited = lease.acquired.is_awaited(end.took) && !lease.sessions.is_recorded();
+        let is_awaited = lease.is_awaited(end.took) && !lease.sessions.is_recorded();
         let soon = now + 2 * self.settings.timing.request_timeout;
         let (hands_off, until) = match end.effort {
             ReleaseEffort::Brief { may_hand_off } => (may_hand_off && is_awaited, soon),

@@ -5,19 +5,21 @@ use std::time::Duration;
 
 use super::notice::Notice;
 use crate::lease::instant::BootInstant;
-use crate::protocol::acquire::AcquiredLease;
 use crate::protocol::address::AddressChecks;
 use crate::protocol::renew::{RenewalOutcome, Renewals};
 use crate::protocol::sessions::{LookResult, SessionTracker, TrackingProblem};
 use crate::store::session::FoundSessions;
-use crate::store::{
-    EarlierSessions, Failure, LockRecord, Loss, RenewRequest, Response, TimedResponse,
-};
+use crate::store::{Failure, LockRecord, Loss, RenewRequest, Response, TimedResponse};
+
+/// Minimum duration of a run for which a hand-off is worthwhile. During a run that takes at least this long, a waiter
+/// may have arrived, and the cost of an unneeded hand-off is small compared with the run.
+const LONG_RUN: Duration = Duration::from_millis(100);
 
 /// A lease that this process has been granted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct KeptLease {
-    pub(super) acquired: AcquiredLease,
+    /// True if the queue entry may still exist.
+    pub(super) has_entry: bool,
     pub(super) renewals: Renewals,
     /// The sessions of the work.
     pub(super) sessions: SessionTracker,
@@ -35,13 +37,13 @@ pub(super) struct KeptLease {
 
 impl KeptLease {
     pub(super) const fn new(
-        acquired: AcquiredLease,
+        has_entry: bool,
         renewals: Renewals,
         sessions: SessionTracker,
         address: Option<AddressChecks>,
     ) -> Self {
         Self {
-            acquired,
+            has_entry,
             renewals,
             sessions,
             address,
@@ -52,9 +54,10 @@ impl KeptLease {
         }
     }
 
-    /// Returns true if the record contains sessions of an earlier run, which have to end before the work may start.
-    pub(super) fn has_earlier_sessions(&self) -> bool {
-        self.acquired.earlier_sessions == EarlierSessions::Noted
+    /// Returns true if other contenders are likely to wait for the end of work that took `took`. A holder that had to wait
+    /// in the queue is likely to have waiters behind it.
+    pub(super) fn is_awaited(&self, took: Duration) -> bool {
+        self.has_entry || took >= LONG_RUN
     }
 
     /// Returns the renewal of a running command that is due at `now`. It also looks for the sessions of the command.
@@ -122,7 +125,7 @@ impl KeptLease {
         let Ok(Response::Record(record)) = &response.outcome else {
             return None;
         };
-        let own = self.acquired.grant.owner_id;
+        let own = self.renewals.grant().owner_id;
         let is_other = record.owner_id.is_some_and(|owner_id| owner_id != own);
         is_other.then(|| Box::new(record.clone()))
     }
