@@ -31,8 +31,8 @@ pub use self::history::{
     History, HistoryEntry, HistoryFilter, HistoryOutcome, HistorySince, RunRecord, Success,
 };
 pub use self::record::{
-    DatabaseId, Expiry, LastRun, LockRecord, LockState, Operator, Owner, Pause, QueueLockOwner,
-    QueueState, ServerTime, Snapshot, Version, Waiter,
+    DatabaseId, Expiry, LastRun, Lease, LockRecord, LockState, Operator, Owner, Pause,
+    QueueLockOwner, QueueState, Renewed, ServerTime, Snapshot, Version, Waiter,
 };
 pub use self::request::{
     AcquireMode, AcquireRequest, EndSessionsRequest, LastRead, QueueEntry, QueueLock, Reassertion,

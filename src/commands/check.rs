@@ -37,5 +37,7 @@ pub fn run(args: CheckArgs, targets: Targets) -> anyhow::Result<Status> {
 
 /// Returns true if the run that was granted `token` still holds the lock.
 pub(super) fn is_current(record: &LockRecord, token: Token) -> bool {
-    record.version.token == token && record.owner_id.is_some() && record.min_hold_until.is_none()
+    record.lease.version.token == token
+        && record.lease.owner_id.is_some()
+        && record.lease.min_hold_until.is_none()
 }

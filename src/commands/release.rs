@@ -58,12 +58,13 @@ pub fn run(args: ReleaseArgs, targets: Targets, report: &Report) -> anyhow::Resu
         report.info(EventKind::Message.by(None).ending_with(status.code()), why);
         return Ok(status);
     }
-    if matches!(kind, OperatorAction::Pause(_)) && record.version.token.0 == 0 && !args.create {
+    if matches!(kind, OperatorAction::Pause(_)) && record.lease.version.token.0 == 0 && !args.create
+    {
         let unknown = messages::never_used(&action);
         let why = format!("{unknown}; to pause it nevertheless, add --create");
         return Err(ExitError::new(Status::NOTHING, why).into());
     }
-    let token = record.version.token;
+    let token = record.lease.version.token;
     if args.token.is_some_and(|expected| expected != token.0) {
         let why = format!("{action} has token {token} now: run dlock status and try again");
         return Err(ExitError::new(Status::LOST, why).into());

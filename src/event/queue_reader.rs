@@ -104,7 +104,7 @@ impl QueueReader {
         self.observe(&response);
         // If this process has just acquired the lease, it does not wait any more.
         if let Ok(Response::NotAcquired(record, queue)) = response.outcome
-            && record.owner_id != self.owner_id
+            && record.lease.owner_id != self.owner_id
         {
             self.latest = Some((record, queue.ahead, response.sent));
         }

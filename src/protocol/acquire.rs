@@ -372,8 +372,8 @@ impl Acquire {
                 Response::Lost(record)
                 | Response::NotAcquired(record, _)
                 | Response::Enqueued(record, _),
-            ) if record.owner_id == Some(self.owner_id) => {
-                let token = record.version.token;
+            ) if record.lease.owner_id == Some(self.owner_id) => {
+                let token = record.lease.version.token;
                 match record.is_held_by(self.owner_id, None) {
                     true => self.confirm(now, token),
                     // The lease is unusable, because an operator has revoked it.
@@ -424,7 +424,7 @@ impl Acquire {
     /// Handles the response to a read on another connection.
     pub fn handle_read(&mut self, response: &TimedResponse) {
         if let Ok(Response::NotAcquired(record, queue)) = &response.outcome
-            && record.owner_id != Some(self.owner_id)
+            && record.lease.owner_id != Some(self.owner_id)
         {
             self.lost_grants
                 .observe_elsewhere(response.received, record, queue.database);

@@ -47,7 +47,7 @@ impl ExpectedRecord {
     #[must_use]
     pub fn is_in(&self, record: &LockRecord) -> bool {
         let Grant { owner_id, token } = self.grant;
-        record.is_held_by(owner_id, Some(token)) && record.version.renewals >= self.renewals
+        record.is_held_by(owner_id, Some(token)) && record.lease.version.renewals >= self.renewals
     }
 }
 
@@ -127,7 +127,7 @@ impl AddressChecks {
         if is_current {
             // The responses to earlier renewals may have been lost. The record may also contain the renewal in flight,
             // which is counted when its response arrives.
-            let renewals = record.version.renewals.saturating_sub(1);
+            let renewals = record.lease.version.renewals.saturating_sub(1);
             self.renewals = self.renewals.max(renewals);
         }
         !is_current
@@ -152,9 +152,9 @@ mod tests {
 
     fn record(renewals: u64) -> LockRecord {
         let mut record = LockRecord::never_held("init".parse().expect("a name"));
-        record.owner_id = Some(GRANT.owner_id);
-        record.version.token = GRANT.token;
-        record.version.renewals = renewals;
+        record.lease.owner_id = Some(GRANT.owner_id);
+        record.lease.version.token = GRANT.token;
+        record.lease.version.renewals = renewals;
         record
     }
 
@@ -193,7 +193,7 @@ mod tests {
         let free = LockRecord::never_held("init".parse().expect("a name"));
         assert!(checking(0).has_moved(Some(&free)));
         let mut next = record(9);
-        next.version.token = Token(8);
+        next.lease.version.token = Token(8);
         assert!(checking(0).has_moved(Some(&next)));
     }
 

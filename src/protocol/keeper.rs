@@ -355,7 +355,7 @@ impl Keeper {
             wait.require_renewal(is_open);
         }
         self.must_reconnect = true;
-        let is_revoked = record.is_some_and(|record| record.revoked_ago.is_some());
+        let is_revoked = record.is_some_and(|record| record.lease.revoked_ago.is_some());
         self.notices.push_back(Notice::Moved { is_revoked });
     }
 

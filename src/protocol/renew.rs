@@ -292,7 +292,7 @@ impl Renewals {
             }
             // Send no further renewal, because each response would report the loss again until the command is dead.
             Ok(Response::Lost(record)) => {
-                let loss = match record.revoked_ago {
+                let loss = match record.lease.revoked_ago {
                     _ if has_lost(&record, self.grant.token) => Loss::LostGrant,
                     Some(_) => Loss::Revoked,
                     None => Loss::TakenOver,

@@ -64,7 +64,7 @@ pub fn needs_no_command(record: &LockRecord) -> bool {
 }
 
 fn sentences(record: &LockRecord, waiting: usize, waits: Duration) -> String {
-    let holder = &record.holder;
+    let holder = &record.lease.holder;
     let process = format!("process {} on {}", holder.pid, holder.host);
     let left = duration(takeover_in(record));
     let queue = match u32::try_from(waiting).unwrap_or(u32::MAX) {
@@ -146,7 +146,7 @@ pub fn argument(action: &Action) -> String {
 
 fn commands(record: &LockRecord) -> Vec<Command> {
     let name = argument(&record.action);
-    let token = record.version.token;
+    let token = record.lease.version.token;
     let mut commands = Vec::new();
     let mut add = |purpose, line| commands.push(Command { purpose, line });
     if record.pause.is_some() {
@@ -155,7 +155,7 @@ fn commands(record: &LockRecord) -> Vec<Command> {
             format!("dlock release {name} --token {token} --resume"),
         );
     }
-    if record.is_leased() && record.revoked_ago.is_none() {
+    if record.is_leased() && record.lease.revoked_ago.is_none() {
         let (stop, pause) = match Diagnosis::of(record) {
             Diagnosis::NotRenewing | Diagnosis::Gone | Diagnosis::Expired => (
                 "make sure that the holder does not continue",

@@ -69,7 +69,7 @@ pub fn whose(seen: &LockRecord) -> Option<&str> {
     match seen.state() {
         LockState::Free | LockState::Odd => None,
         LockState::Paused => operator(seen),
-        LockState::Held | LockState::Expired | LockState::Revoked => Some(&seen.holder.label),
+        LockState::Held | LockState::Expired | LockState::Revoked => Some(&seen.lease.holder.label),
     }
 }
 
@@ -81,7 +81,7 @@ pub fn was_held(action: &Action, seen: &LockRecord) -> String {
         LockState::Paused | LockState::Odd => holding(action, seen),
         LockState::Held | LockState::Expired | LockState::Revoked => format!(
             "{action} was held by {} (token {})",
-            seen.holder.label, seen.version.token
+            seen.lease.holder.label, seen.lease.version.token
         ),
     }
 }
@@ -141,9 +141,9 @@ pub fn done(action: &Action, once: Option<&Once>, success: &Success) -> String {
 /// the action as free and shows the most recent token.
 #[must_use]
 pub fn last_granted(action: &Action, seen: &LockRecord) -> String {
-    match seen.owner_id {
+    match seen.lease.owner_id {
         Some(_) => holding(action, seen),
-        None => format!("{action} is free (last token {})", seen.version.token),
+        None => format!("{action} is free (last token {})", seen.lease.version.token),
     }
 }
 
@@ -151,7 +151,7 @@ pub fn last_granted(action: &Action, seen: &LockRecord) -> String {
 /// of its lease, and any revocation or pause.
 #[must_use]
 pub fn holding(action: &Action, seen: &LockRecord) -> String {
-    let left = match seen.expiry {
+    let left = match seen.lease.expiry {
         Expiry::In(_) if Diagnosis::of(seen) == Diagnosis::Gone => format!(
             "connection is gone: the holder is dead or cut off, can be taken over in {}",
             duration(takeover_in(seen))
@@ -163,16 +163,16 @@ pub fn holding(action: &Action, seen: &LockRecord) -> String {
         Diagnosis::Deadlocked => format!("{left}, {}", deadlock(seen)),
         _ => left,
     };
-    let note = if seen.holder.note.is_empty() {
+    let note = if seen.lease.holder.note.is_empty() {
         String::new()
     } else {
-        format!(", {}", seen.holder.note)
+        format!(", {}", seen.lease.holder.note)
     };
-    let min_hold = match seen.min_hold_until {
+    let min_hold = match seen.lease.min_hold_until {
         Some(_) => ", held for --min-hold",
         None => "",
     };
-    let revoked = match (&seen.pause, seen.revoked_ago) {
+    let revoked = match (&seen.pause, seen.lease.revoked_ago) {
         (Some(_), _) => format!(", {}", paused(seen)),
         (None, Some(_)) => format!(", {}", released(seen)),
         (None, None) => String::new(),
@@ -186,9 +186,9 @@ pub fn holding(action: &Action, seen: &LockRecord) -> String {
         LockState::Odd => format!("{action} has an {}", odd(seen)),
         LockState::Held | LockState::Expired | LockState::Revoked => format!(
             "{action} is held by {} (token {}, acquired {} ago, {left}{min_hold}{revoked}{note})",
-            seen.holder.label,
-            seen.version.token,
-            duration(seen.held_for),
+            seen.lease.holder.label,
+            seen.lease.version.token,
+            duration(seen.lease.held_for),
         ),
     }
 }
@@ -247,7 +247,7 @@ pub fn diagnosis(seen: &LockRecord) -> String {
 /// they belong to the command of a holder that may be alive.
 fn sessions_to_end(seen: &LockRecord) -> Option<String> {
     let note = seen.sessions.as_ref()?;
-    let is_earlier = note.token != seen.version.token;
+    let is_earlier = note.token != seen.lease.version.token;
     let next = "the next dlock exec";
     let (who, whose) = match Diagnosis::of(seen) {
         Diagnosis::Free | Diagnosis::Paused | Diagnosis::Odd => (next, "an earlier run"),
@@ -282,7 +282,7 @@ fn sessions_to_end(seen: &LockRecord) -> Option<String> {
 }
 
 fn state_and_cause(seen: &LockRecord) -> String {
-    let not_renewed_for = duration(seen.renewed_ago);
+    let not_renewed_for = duration(seen.lease.renewed_ago());
     let takeover_in = duration(takeover_in(seen));
     match Diagnosis::of(seen) {
         Diagnosis::Free => "free".to_owned(),
@@ -291,7 +291,10 @@ fn state_and_cause(seen: &LockRecord) -> String {
         Diagnosis::Deadlocked => format!("held and renewing; {}", deadlock(seen)),
         Diagnosis::MinHold => format!(
             "held for --min-hold until {}",
-            seen.min_hold_until.as_deref().unwrap_or("an unknown time")
+            seen.lease
+                .min_hold_until
+                .as_deref()
+                .unwrap_or("an unknown time")
         ),
         Diagnosis::Revoked if is_revoked_late(seen) => format!(
             "{}; not renewed for {not_renewed_for}: the holder is frozen or cut off, and may not have stopped its \
@@ -304,7 +307,7 @@ fn state_and_cause(seen: &LockRecord) -> String {
         ),
         Diagnosis::ClockSetBack => format!(
             "held; the server's clock was set back by at least {} since the last renewal",
-            duration(seen.renewed_ahead)
+            duration(seen.lease.renewed_ahead())
         ),
         Diagnosis::NotRenewing => format!(
             "not renewed for {not_renewed_for}: the holder is frozen or cut off; can be taken over in \
@@ -334,11 +337,11 @@ pub fn odd(seen: &LockRecord) -> String {
 }
 
 fn expired(seen: &LockRecord, takeover: &str) -> String {
-    let ago = match seen.expiry {
+    let ago = match seen.lease.expiry {
         Expiry::In(_) => Duration::ZERO,
         Expiry::Ago(ago) => ago,
     };
-    let session = match seen.session_alive {
+    let session = match seen.lease.session_alive {
         Some(true) => {
             ", but the holder's connection is open: the holder is frozen, or the server's clock was set forward"
         }

@@ -80,17 +80,17 @@ pub fn text(latest: &TimedSnapshot) -> String {
     family(
         "action_held_seconds",
         "Time since the grant, for a lock that is held.",
-        &|action| when_held(action).then(|| seconds(action.record.held_for)),
+        &|action| when_held(action).then(|| seconds(action.record.lease.held_for)),
     );
     family(
         "action_renewed_seconds",
         "Time since the grant or the latest renewal, for a lock that is held and whose command runs.",
-        &|action| is_renewed(action.record).then(|| seconds(action.record.renewed_ago)),
+        &|action| is_renewed(action.record).then(|| seconds(action.record.lease.renewed_ago())),
     );
     family(
         "action_ttl_seconds",
         "Length of the lease, for a lock that is held.",
-        &|action| when_held(action).then(|| seconds(action.record.ttl)),
+        &|action| when_held(action).then(|| seconds(action.record.lease.ttl)),
     );
     family(
         "action_waiters",
@@ -103,7 +103,7 @@ pub fn text(latest: &TimedSnapshot) -> String {
         &|action| action.waits.map(seconds),
     );
     family("action_token", "Fencing token.", &|action| {
-        Some(action.record.version.token.to_string())
+        Some(action.record.lease.version.token.to_string())
     });
     family(
         "action_last_run_success",

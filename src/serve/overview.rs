@@ -221,10 +221,10 @@ fn line<'a>(record: &'a LockRecord, latest: &TimedSnapshot) -> Line<'a> {
         severity: Severity::of(record).level(),
         attention: latest.needs_attention(record),
         needs_no_command: needs_no_command(record),
-        holder: text(&record.holder.label),
-        host: text(&record.holder.host),
-        since: is_held.then(|| before(record.held_for)),
-        expires: is_held.then(|| match record.expiry {
+        holder: text(&record.lease.holder.label),
+        host: text(&record.lease.holder.host),
+        since: is_held.then(|| before(record.lease.held_for)),
+        expires: is_held.then(|| match record.lease.expiry {
             Expiry::In(left) => millis(now + left),
             Expiry::Ago(ago) => before(ago),
         }),

@@ -410,7 +410,10 @@ impl Reader {
     /// Returns the failure of the query.
     pub async fn runs(&self, record: &LockRecord) -> Result<Rc<Runs>, Failure> {
         let action = &record.action;
-        let version = (record.last.map(|last| last.token), record.version.token);
+        let version = (
+            record.last.map(|last| last.token),
+            record.lease.version.token,
+        );
         if let Some(runs) = self.cached_runs(action, version) {
             return Ok(runs);
         }

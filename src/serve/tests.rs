@@ -52,7 +52,7 @@ fn event_contains_only_the_lines_that_have_changed() {
     let before = states();
     let mut after = before.clone();
     let removed = after.remove(0);
-    after[0].holder.label = "web-9".to_owned();
+    after[0].lease.holder.label = "web-9".to_owned();
     let overview = |locks: &[LockRecord]| Overview::new(&latest(locks, &[]), INTERVAL);
     let event = written(|out| overview(&after).write_changes(&overview(&before), out));
     let data: serde_json::Value = event

@@ -56,10 +56,12 @@ impl Diagnosis {
             LockState::Revoked => Self::Revoked,
             LockState::Expired => Self::Expired,
             LockState::Odd => Self::Odd,
-            LockState::Held if record.min_hold_until.is_some() => Self::MinHold,
-            LockState::Held if record.session_alive == Some(false) => Self::Gone,
-            LockState::Held if record.renewed_ahead > CLOCK_TOLERANCE => Self::ClockSetBack,
-            LockState::Held if record.renewed_ago > timing::renewal_overdue_after(record.ttl) => {
+            LockState::Held if record.lease.min_hold_until.is_some() => Self::MinHold,
+            LockState::Held if record.lease.session_alive == Some(false) => Self::Gone,
+            LockState::Held if record.lease.renewed_ahead() > CLOCK_TOLERANCE => Self::ClockSetBack,
+            LockState::Held
+                if record.lease.renewed_ago() > timing::renewal_overdue_after(record.lease.ttl) =>
+            {
                 Self::NotRenewing
             }
             LockState::Held if record.deadlock_with.is_some() => Self::Deadlocked,
@@ -122,8 +124,9 @@ impl Severity {
 /// off, and stops its command only when it continues.
 #[must_use]
 pub fn is_revoked_late(record: &LockRecord) -> bool {
-    record.revoked_ago.is_some_and(|ago| {
-        record.renewed_ago.saturating_sub(ago) > timing::renewal_overdue_after(record.ttl)
+    record.lease.revoked_ago.is_some_and(|ago| {
+        record.lease.renewed_ago().saturating_sub(ago)
+            > timing::renewal_overdue_after(record.lease.ttl)
     })
 }
 
@@ -141,20 +144,20 @@ mod tests {
 
     use super::{Diagnosis, is_revoked_late, takeover_in};
     use crate::lease::OwnerId;
+    use crate::store::record::Renewed;
     use crate::store::{Expiry, LockRecord};
 
     /// Returns the record of a lease of 30 s that was renewed `ago` seconds ago.
     fn renewed(ago: u64) -> LockRecord {
-        LockRecord {
-            owner_id: Some(OwnerId::new([1; 16])),
-            ttl: Duration::from_secs(30),
-            renewed_ago: Duration::from_secs(ago),
-            expiry: match 30_u64.checked_sub(ago) {
+        LockRecord::never_held("init".parse().expect("a name")).with_lease(|lease| {
+            lease.owner_id = Some(OwnerId::new([1; 16]));
+            lease.ttl = Duration::from_secs(30);
+            lease.renewed = Renewed::Ago(Duration::from_secs(ago));
+            lease.expiry = match 30_u64.checked_sub(ago) {
                 Some(left) => Expiry::In(Duration::from_secs(left)),
                 None => Expiry::Ago(Duration::from_secs(ago - 30)),
-            },
-            ..LockRecord::never_held("init".parse().expect("a name"))
-        }
+            };
+        })
     }
 
     #[test]
@@ -171,20 +174,15 @@ mod tests {
             (1_000, Diagnosis::Renewing),
             (1_001, Diagnosis::ClockSetBack),
         ] {
-            let record = LockRecord {
-                renewed_ahead: Duration::from_millis(ahead),
-                ..renewed(0)
-            };
+            let record = renewed(0)
+                .with_lease(|lease| lease.renewed = Renewed::Ahead(Duration::from_millis(ahead)));
             assert_eq!(Diagnosis::of(&record), wanted, "{ahead}");
         }
     }
 
     #[test]
     fn ended_session_has_priority_over_overdue_renewal() {
-        let record = LockRecord {
-            session_alive: Some(false),
-            ..renewed(20)
-        };
+        let record = renewed(20).with_lease(|lease| lease.session_alive = Some(false));
         assert_eq!(Diagnosis::of(&record), Diagnosis::Gone);
     }
 
@@ -198,10 +196,8 @@ mod tests {
             (8, Some(0), true),
             (2, Some(5), false),
         ] {
-            let record = LockRecord {
-                revoked_ago: revoked_ago.map(Duration::from_secs),
-                ..renewed(renewed_ago)
-            };
+            let record = renewed(renewed_ago)
+                .with_lease(|lease| lease.revoked_ago = revoked_ago.map(Duration::from_secs));
             assert_eq!(is_revoked_late(&record), is_late, "{record:?}");
         }
     }
@@ -210,10 +206,7 @@ mod tests {
     fn lease_with_queue_lock_is_taken_over_sooner() {
         let record = renewed(20);
         assert_eq!(takeover_in(&record), Duration::from_secs(15));
-        let has_queue_lock = LockRecord {
-            had_queue_lock_here: true,
-            ..record
-        };
+        let has_queue_lock = record.with_lease(|lease| lease.had_queue_lock_here = true);
         assert_eq!(takeover_in(&has_queue_lock), Duration::from_millis(10_900));
     }
 }

@@ -30,7 +30,7 @@ use crate::mutant::{self, Safeguard};
 /// Returns true if the database that returned `record` has lost the grant with `token`. Tokens only grow.
 #[must_use]
 pub const fn has_lost(record: &LockRecord, token: Token) -> bool {
-    record.version.token.0 < token.0
+    record.lease.version.token.0 < token.0
 }
 
 /// Returns true if the holder of the grant with `token` may write the grant to `record` again: the database has lost the
@@ -38,7 +38,7 @@ pub const fn has_lost(record: &LockRecord, token: Token) -> bool {
 /// [`Reassertion`](super::request::Reassertion) has the same condition.
 #[must_use]
 pub const fn can_reassert(record: &LockRecord, token: Token) -> bool {
-    let is_unused = record.owner_id.is_none() || record.min_hold_until.is_some();
+    let is_unused = record.lease.owner_id.is_none() || record.lease.min_hold_until.is_some();
     has_lost(record, token) && is_unused && record.pause.is_none()
 }
 
@@ -81,22 +81,22 @@ impl LostGrants {
         database: Option<DatabaseId>,
     ) {
         // No command runs during `--min-hold`.
-        if record.min_hold_until.is_none() {
-            self.longest_ttl = self.longest_ttl.max(record.ttl);
+        if record.lease.min_hold_until.is_none() {
+            self.longest_ttl = self.longest_ttl.max(record.lease.ttl);
         }
         if let Some((before, version)) = self.last_read {
             let is_elsewhere = before.zip(database).is_some_and(|(old, new)| old != new);
             let is_late = self.read_elsewhere_at.is_some_and(|at| sent < at);
-            if is_elsewhere || record.version < version && !is_late {
+            if is_elsewhere || record.lease.version < version && !is_late {
                 self.suspect(received);
-            } else if record.version < version {
+            } else if record.lease.version < version {
                 return;
             }
         }
         let known = self.last_read.and_then(|(before, _)| before);
-        self.last_read = Some((database.or(known), record.version));
+        self.last_read = Some((database.or(known), record.lease.version));
         self.read_elsewhere_at = None;
-        self.add_spent(record.version.token);
+        self.add_spent(record.lease.version.token);
     }
 
     /// Handles a record of another contender or of a free action, which another connection of this process received from
@@ -110,7 +110,7 @@ impl LostGrants {
     ) {
         let is_newer = self
             .last_read
-            .is_some_and(|(known, version)| known == database && version < record.version);
+            .is_some_and(|(known, version)| known == database && version < record.lease.version);
         if is_newer {
             self.observe((received, received), record, database);
             self.read_elsewhere_at = Some(received);

@@ -25,7 +25,7 @@ impl OperatorRequest {
     /// in `record`, the record that was shown to the operator, and the holder's session is open.
     #[must_use]
     pub fn wakes_holder(&self, record: &LockRecord) -> bool {
-        let is_alive = record.session_alive == Some(true);
+        let is_alive = record.lease.session_alive == Some(true);
         record.is_leased() && is_alive && self.kind != OperatorAction::Resume
     }
 }

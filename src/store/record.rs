@@ -25,6 +25,28 @@ pub struct LockRecord {
     /// Reason why the row cannot be read, because dlock did not write it. The other fields are then those of an action that
     /// was never held. None if the row can be read.
     pub odd: Option<String>,
+    /// The present lease or, if the action is free, the most recent one.
+    pub lease: Lease,
+    /// True if each grant of the action has to advance the fence.
+    pub fenced: bool,
+    /// The most recent completed run. None if it is not in the history, or if the request does not read the history.
+    pub last: Option<LastRun>,
+    /// Pause during which the action is not granted. None if the action is not paused.
+    pub pause: Option<Pause>,
+    /// Operator and reason of the latest operator request. None if there was no operator request.
+    pub operator: Option<Operator>,
+    /// Sessions on the server that the holder, or an earlier holder, has noted. None if there are none.
+    pub sessions: Option<SessionNote>,
+    /// The latest keys under which successes are recorded, at most three. Empty if the request does not look for them.
+    pub done_keys: Vec<OnceKey>,
+    /// Action that the holder's command waits for, and whose holder's command waits for this action: both wait for ever.
+    /// None if there is none, or if the request does not look for it.
+    pub deadlock_with: Option<Action>,
+}
+
+/// A lease of an action. If it has ended, the fields other than [`owner_id`](Self::owner_id) describe it as it was.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Lease {
     /// Owner id of the holder. None if the action is free.
     pub owner_id: Option<OwnerId>,
     /// Token and number of renewals.
@@ -37,20 +59,13 @@ pub struct LockRecord {
     pub acquired_at: Option<String>,
     /// Time since the latest grant.
     pub held_for: Duration,
-    /// Time since the grant or the latest renewal. Zero if the time of that event is ahead of the server's clock.
-    pub renewed_ago: Duration,
-    /// Time by which the grant or the latest renewal is ahead of the server's clock. Normally zero. Not zero if the
-    /// server's clock was set back, or if a server whose clock is ahead wrote the record.
-    pub renewed_ahead: Duration,
+    /// Time of the grant or the latest renewal.
+    pub renewed: Renewed,
     /// Time until the lease expires, or since it expired.
     pub expiry: Expiry,
-    /// True if each grant of the action has to advance the fence.
-    pub fenced: bool,
     /// Time when the lease expires, as RFC 3339, if the run has ended and the lease is held only for `--min-hold`. None
     /// in all other cases.
     pub min_hold_until: Option<String>,
-    /// The most recent completed run. None if it is not in the history, or if the request does not read the history.
-    pub last: Option<LastRun>,
     /// True if the record states that the holder's session is on the server that sent the response and has the queue
     /// lock.
     pub had_queue_lock_here: bool,
@@ -59,17 +74,36 @@ pub struct LockRecord {
     pub session_alive: Option<bool>,
     /// Time since the lease was revoked. A revoked lease cannot be renewed. None if the lease is not revoked.
     pub revoked_ago: Option<Duration>,
-    /// Pause during which the action is not granted. None if the action is not paused.
-    pub pause: Option<Pause>,
-    /// Operator and reason of the latest operator request. None if there was no operator request.
-    pub operator: Option<Operator>,
-    /// Sessions on the server that the holder, or an earlier holder, has noted. None if there are none.
-    pub sessions: Option<SessionNote>,
-    /// The latest keys under which successes are recorded, at most three. Empty if the request does not look for them.
-    pub done_keys: Vec<OnceKey>,
-    /// Action that the holder's command waits for, and whose holder's command waits for this action: both wait for ever.
-    /// None if there is none, or if the request does not look for it.
-    pub deadlock_with: Option<Action>,
+}
+
+/// Time of a grant or of the latest renewal by the server's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Renewed {
+    /// The given duration ago.
+    Ago(Duration),
+    /// The time is ahead of the server's clock by the given duration, because the clock was set back, or because a server
+    /// whose clock is ahead wrote the record.
+    Ahead(Duration),
+}
+
+impl Lease {
+    /// Returns the time since the grant or the latest renewal. Zero if the server's clock is behind that time.
+    #[must_use]
+    pub const fn renewed_ago(&self) -> Duration {
+        match self.renewed {
+            Renewed::Ago(ago) => ago,
+            Renewed::Ahead(_) => Duration::ZERO,
+        }
+    }
+
+    /// Returns the time by which the grant or the latest renewal is ahead of the server's clock. Normally zero.
+    #[must_use]
+    pub const fn renewed_ahead(&self) -> Duration {
+        match self.renewed {
+            Renewed::Ago(_) => Duration::ZERO,
+            Renewed::Ahead(ahead) => ahead,
+        }
+    }
 }
 
 /// Version of a record. It grows with every grant, every renewal and every operator request.
@@ -228,24 +262,25 @@ impl LockRecord {
             action,
             is_known: true,
             odd: None,
-            owner_id: None,
-            version: Version {
-                token: Token(0),
-                renewals: 0,
+            lease: Lease {
+                owner_id: None,
+                version: Version {
+                    token: Token(0),
+                    renewals: 0,
+                },
+                holder: Holder::default(),
+                ttl: Duration::ZERO,
+                acquired_at: None,
+                held_for: Duration::ZERO,
+                renewed: Renewed::Ago(Duration::ZERO),
+                expiry: Expiry::Ago(Duration::ZERO),
+                min_hold_until: None,
+                had_queue_lock_here: false,
+                session_alive: None,
+                revoked_ago: None,
             },
-            holder: Holder::default(),
-            ttl: Duration::ZERO,
-            acquired_at: None,
-            held_for: Duration::ZERO,
-            renewed_ago: Duration::ZERO,
-            renewed_ahead: Duration::ZERO,
-            expiry: Expiry::Ago(Duration::ZERO),
             fenced: false,
-            min_hold_until: None,
             last: None,
-            had_queue_lock_here: false,
-            session_alive: None,
-            revoked_ago: None,
             pause: None,
             operator: None,
             sessions: None,
@@ -263,10 +298,17 @@ impl LockRecord {
         }
     }
 
+    /// Returns this record with a lease that `change` has changed.
+    #[must_use]
+    pub fn with_lease(mut self, change: impl FnOnce(&mut Lease)) -> Self {
+        change(&mut self.lease);
+        self
+    }
+
     /// Returns true if the action was never granted, as far as the tables show.
     #[must_use]
     pub const fn is_unused(&self) -> bool {
-        self.acquired_at.is_none() && self.last.is_none()
+        self.lease.acquired_at.is_none() && self.last.is_none()
     }
 
     /// Returns true if `owner_id` holds the lease of this record and, if `token` is not None, the record contains that
@@ -274,9 +316,9 @@ impl LockRecord {
     #[must_use]
     pub fn is_held_by(&self, owner_id: OwnerId, token: Option<Token>) -> bool {
         let owner = Owner {
-            owner_id: self.owner_id,
-            token: self.version.token,
-            is_revoked: self.revoked_ago.is_some(),
+            owner_id: self.lease.owner_id,
+            token: self.lease.version.token,
+            is_revoked: self.lease.revoked_ago.is_some(),
         };
         owner.is_held_by(owner_id, token)
     }
@@ -284,11 +326,11 @@ impl LockRecord {
     /// Returns the state of the action.
     #[must_use]
     pub const fn state(&self) -> LockState {
-        match (&self.owner_id, self.expiry) {
+        match (&self.lease.owner_id, self.lease.expiry) {
             _ if self.odd.is_some() => LockState::Odd,
-            (Some(_), Expiry::In(_)) if self.revoked_ago.is_some() => LockState::Revoked,
+            (Some(_), Expiry::In(_)) if self.lease.revoked_ago.is_some() => LockState::Revoked,
             (Some(_), Expiry::In(_)) => LockState::Held,
-            (Some(_), Expiry::Ago(_)) if self.min_hold_until.is_none() => LockState::Expired,
+            (Some(_), Expiry::Ago(_)) if self.lease.min_hold_until.is_none() => LockState::Expired,
             (Some(_) | None, _) if self.pause.is_some() => LockState::Paused,
             (Some(_) | None, _) => LockState::Free,
         }
@@ -329,7 +371,7 @@ impl Snapshot {
     /// removes, have no effect. If `only_active` is true, also removes the actions that were selected because of them.
     pub fn leave_out_dead_waiters(&mut self, only_active: bool) {
         let free: HashSet<&Action> = (self.locks.iter())
-            .filter(|record| record.owner_id.is_none() && record.odd.is_none())
+            .filter(|record| record.lease.owner_id.is_none() && record.odd.is_none())
             .map(|record| &record.action)
             .collect();
         self.waiters

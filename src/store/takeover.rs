@@ -16,7 +16,7 @@
 
 use std::time::Duration;
 
-use super::record::{Expiry, LockRecord, Version};
+use super::record::{Expiry, Lease, LockRecord, Version};
 use crate::lease::instant::BootInstant;
 use crate::mutant::{self, Safeguard};
 
@@ -54,12 +54,12 @@ impl Observation {
     #[must_use]
     pub fn next(before: Option<Self>, received: BootInstant, record: &LockRecord) -> Self {
         match before {
-            Some(same) if same.version == record.version => same,
+            Some(same) if same.version == record.lease.version => same,
             // The lease ends at most one ttl after the server returned this version.
             _ => Self {
-                version: record.version,
+                version: record.lease.version,
                 since: received,
-                ttl: record.ttl,
+                ttl: record.lease.ttl,
             },
         }
     }
@@ -76,10 +76,10 @@ impl Observation {
 /// action is free.
 #[must_use]
 pub fn allowed_in(record: &LockRecord, session: HolderSession) -> Duration {
-    let expired = match (&record.owner_id, record.expiry) {
+    let expired = match (&record.lease.owner_id, record.lease.expiry) {
         (None, _) => Duration::ZERO,
-        (Some(_), Expiry::In(left)) => left + allowance(record, session),
-        (Some(_), Expiry::Ago(ago)) => allowance(record, session).saturating_sub(ago),
+        (Some(_), Expiry::In(left)) => left + allowance(&record.lease, session),
+        (Some(_), Expiry::Ago(ago)) => allowance(&record.lease, session).saturating_sub(ago),
     };
     expired.max(paused_for(record))
 }
@@ -95,7 +95,7 @@ pub fn allowed_at(
 ) -> BootInstant {
     let by_server = received + allowed_in(record, session);
     let by_own_clock = observation.stale_at();
-    let earliest = match is_evidence(record, session) {
+    let earliest = match is_evidence(&record.lease, session) {
         true => by_server.min(by_own_clock),
         false => by_own_clock,
     };
@@ -104,19 +104,19 @@ pub fn allowed_at(
 
 /// Returns true if the server's clock can show that the lease has ended. It cannot if the holder's session may still have
 /// the queue lock of this server, or is alive without it.
-fn is_evidence(record: &LockRecord, session: HolderSession) -> bool {
-    let is_lease = record.owner_id.is_some() && record.min_hold_until.is_none();
-    let may_own_queue_lock = session == HolderSession::Unknown && record.had_queue_lock_here;
-    let may_be_alive = may_own_queue_lock || record.session_alive == Some(true);
+fn is_evidence(lease: &Lease, session: HolderSession) -> bool {
+    let is_lease = lease.owner_id.is_some() && lease.min_hold_until.is_none();
+    let may_own_queue_lock = session == HolderSession::Unknown && lease.had_queue_lock_here;
+    let may_be_alive = may_own_queue_lock || lease.session_alive == Some(true);
     !(is_lease && may_be_alive) || mutant::is_disabled(Safeguard::OwnClock)
 }
 
-fn allowance(record: &LockRecord, session: HolderSession) -> Duration {
+fn allowance(lease: &Lease, session: HolderSession) -> Duration {
     match session {
-        _ if record.min_hold_until.is_some() || mutant::is_disabled(Safeguard::OwnClock) => {
+        _ if lease.min_hold_until.is_some() || mutant::is_disabled(Safeguard::OwnClock) => {
             Duration::ZERO
         }
-        HolderSession::LostQueueLock if record.had_queue_lock_here => QUEUE_LOCK_ALLOWANCE,
+        HolderSession::LostQueueLock if lease.had_queue_lock_here => QUEUE_LOCK_ALLOWANCE,
         HolderSession::LostQueueLock | HolderSession::Unknown => CLOCK_SKEW_ALLOWANCE,
     }
 }
@@ -142,13 +142,12 @@ mod tests {
     }
 
     fn held(expiry: Expiry) -> LockRecord {
-        LockRecord {
-            owner_id: Some(OwnerId::new([1; 16])),
-            ttl: secs(30),
-            expiry,
-            had_queue_lock_here: true,
-            ..LockRecord::never_held("init".parse().expect("a name"))
-        }
+        LockRecord::never_held("init".parse().expect("a name")).with_lease(|lease| {
+            lease.owner_id = Some(OwnerId::new([1; 16]));
+            lease.ttl = secs(30);
+            lease.expiry = expiry;
+            lease.had_queue_lock_here = true;
+        })
     }
 
     #[test]
@@ -158,15 +157,13 @@ mod tests {
         let at = |record, session| allowed_at(START, record, &observation, session);
         assert_eq!(at(&record, HolderSession::LostQueueLock), START);
         assert_eq!(at(&record, HolderSession::Unknown), START + secs(30));
-        let without = LockRecord {
-            had_queue_lock_here: false,
-            ..record.clone()
-        };
+        let without = record
+            .clone()
+            .with_lease(|lease| lease.had_queue_lock_here = false);
         assert_eq!(at(&without, HolderSession::Unknown), START);
-        let alive = LockRecord {
-            session_alive: Some(true),
-            ..without.clone()
-        };
+        let alive = without
+            .clone()
+            .with_lease(|lease| lease.session_alive = Some(true));
         for session in [HolderSession::Unknown, HolderSession::LostQueueLock] {
             assert_eq!(at(&alive, session), START + secs(30));
         }
@@ -183,10 +180,7 @@ mod tests {
             let expired = held(Expiry::Ago(allowance));
             assert_eq!(allowed_in(&expired, session), Duration::ZERO);
         }
-        let elsewhere = LockRecord {
-            had_queue_lock_here: false,
-            ..left
-        };
+        let elsewhere = left.with_lease(|lease| lease.had_queue_lock_here = false);
         let proven = allowed_in(&elsewhere, HolderSession::LostQueueLock);
         assert_eq!(
             proven,
@@ -204,7 +198,7 @@ mod tests {
         let at = allowed_at(START + secs(9), &forever, &again, HolderSession::Unknown);
         assert_eq!(at, START + secs(30));
         let mut renewed = forever;
-        renewed.version.renewals += 1;
+        renewed.lease.version.renewals += 1;
         let renewed = Observation::next(Some(again), START + secs(9), &renewed);
         assert_eq!(renewed.stale_at(), START + secs(39));
     }
@@ -226,10 +220,8 @@ mod tests {
 
     #[test]
     fn min_hold_lease_needs_no_allowance() {
-        let min_hold = LockRecord {
-            min_hold_until: Some(String::new()),
-            ..held(Expiry::In(secs(7)))
-        };
+        let min_hold = held(Expiry::In(secs(7)))
+            .with_lease(|lease| lease.min_hold_until = Some(String::new()));
         assert_eq!(allowed_in(&min_hold, HolderSession::Unknown), secs(7));
     }
 }

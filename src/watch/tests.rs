@@ -19,7 +19,7 @@ use crate::report::columns::{TableColumn, Widths};
 use crate::report::escape::printable;
 use crate::report::line::{StyledLine, width};
 use crate::report::style::Style;
-use crate::store::{HistoryEntry, HistoryOutcome, LastRun};
+use crate::store::{HistoryEntry, HistoryOutcome, LastRun, Renewed};
 
 #[test]
 fn snapshot_is_in_natural_order_and_contains_unknown_names() {
@@ -114,7 +114,7 @@ fn s_cycles_through_the_sort_orders() {
     };
     let mut state = five(USUAL);
     let mut locks = state.latest.snapshot.locks.clone();
-    locks[3].renewed_ago = Duration::from_secs(12);
+    locks[3].lease.renewed = Renewed::Ago(Duration::from_secs(12));
     state.set_snapshot(snapshot(locks, vec![waiter("b", "web-2/1")]));
     assert_eq!(first(&mut state), "d");
     assert!(screen(&state).contains("sorted by diagnosis"));
@@ -269,8 +269,8 @@ proptest! {
     ) {
         let records = labels.iter().enumerate().map(|(at, label)| {
             let mut record = held(&format!("action-{at}"), label, at as u64);
-            record.holder.note.clone_from(label);
-            record.holder.host.clone_from(label);
+            record.lease.holder.note.clone_from(label);
+            record.lease.holder.host.clone_from(label);
             record
         });
         let mut state = state(records.collect(), Size { columns, rows });

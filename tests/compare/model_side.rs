@@ -395,7 +395,7 @@ impl ModelSide {
             Ok(
                 Response::NotAcquired(row, _) | Response::Enqueued(row, _) | Response::Lost(row),
             ) => {
-                contender.last_read = row.version;
+                contender.last_read = row.lease.version;
             }
             _ => {}
         }

@@ -158,18 +158,18 @@ pub(crate) fn observed_response(
 
 fn observed_row(row: &LockRecord, rank: impl Fn(Token) -> u8) -> ObservedRow {
     let micros = |time: Duration| i64::try_from(time.as_micros()).expect("a short time");
-    let left = match row.expiry {
+    let left = match row.lease.expiry {
         Expiry::In(time) => micros(time),
         Expiry::Ago(time) => -micros(time),
     };
     ObservedRow {
-        owner_id: row.owner_id.map(number),
-        token: rank(row.version.token),
-        renewals: row.version.renewals,
+        owner_id: row.lease.owner_id.map(number),
+        token: rank(row.lease.version.token),
+        renewals: row.lease.version.renewals,
         // The expiry of a free row has no meaning.
-        expires_in: row.owner_id.map(|_| ticks_left(left)),
-        has_queue_lock: row.had_queue_lock_here,
-        revoked: row.revoked_ago.is_some(),
+        expires_in: row.lease.owner_id.map(|_| ticks_left(left)),
+        has_queue_lock: row.lease.had_queue_lock_here,
+        revoked: row.lease.revoked_ago.is_some(),
         paused: row.pause.is_some(),
     }
 }

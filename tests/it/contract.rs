@@ -143,12 +143,12 @@ fn free_action_is_granted_to_one_contender_and_reported_to_the_other(scene: &dyn
     let Response::NotAcquired(seen, _) = other.attempt(AcquireMode::First) else {
         panic!("the action was granted twice");
     };
-    assert_eq!(seen.owner_id, Some(one.owner_id));
-    assert_eq!(seen.version.token, grant.token);
-    assert_eq!(seen.ttl, one.contender.ttl);
-    assert!(matches!(seen.expiry, Expiry::In(left) if left <= seen.ttl));
+    assert_eq!(seen.lease.owner_id, Some(one.owner_id));
+    assert_eq!(seen.lease.version.token, grant.token);
+    assert_eq!(seen.lease.ttl, one.contender.ttl);
+    assert!(matches!(seen.lease.expiry, Expiry::In(left) if left <= seen.lease.ttl));
     assert_eq!(one.release_grant(grant), Response::Released);
-    assert_eq!(other.record().owner_id, None);
+    assert_eq!(other.record().lease.owner_id, None);
     assert!(other.granted().token > grant.token);
 }
 
@@ -166,9 +166,9 @@ fn repeated_renewal_succeeds_and_is_counted(scene: &dyn Scene) {
     let grant = one.granted();
     assert_eq!(one.renew(grant), Response::Renewed(None));
     assert_eq!(one.renew(grant), Response::Renewed(None));
-    assert_eq!(one.record().version.renewals, 2);
+    assert_eq!(one.record().lease.version.renewals, 2);
     assert_eq!(one.release_grant(grant), Response::Released);
-    let free = one.record().version;
+    let free = one.record().lease.version;
     assert_eq!((free.token, free.renewals), (grant.token, 2));
 }
 
@@ -188,7 +188,7 @@ fn renewal_or_release_needs_both_owner_id_and_token(scene: &dyn Scene) {
         let released = one.release_grant(wrong);
         assert!(matches!(released, Response::NotHolder(_)), "{released:?}");
     }
-    assert_eq!(one.record().version.renewals, 0);
+    assert_eq!(one.record().lease.version.renewals, 0);
     assert_eq!(one.renew(grant), Response::Renewed(None));
 }
 
@@ -198,23 +198,23 @@ fn lease_can_be_released_by_owner_id_without_a_token(scene: &dyn Scene) {
     let not_own = other.release(other.owner_id, None);
     assert_eq!(not_own, Response::NotHolder(None));
     assert_eq!(one.release(one.owner_id, None), Response::Released);
-    assert_eq!(one.record().owner_id, None);
+    assert_eq!(one.record().lease.owner_id, None);
 }
 
 fn renewed_lease_is_not_taken_over_with_a_stale_version(scene: &dyn Scene) {
     let (mut one, mut other) = peers(scene);
     let grant = one.granted();
-    let stale = other.record().version;
+    let stale = other.record().lease.version;
     assert_eq!(one.renew(grant), Response::Renewed(None));
     assert!(matches!(other.take_over(stale), Response::NotAcquired(..)));
-    let fresh = other.record().version;
+    let fresh = other.record().lease.version;
     let Response::Granted(token, _) = other.take_over(fresh) else {
         panic!("the unchanged row was not taken over");
     };
     assert!(token > grant.token);
     assert!(matches!(one.renew(grant), Response::Lost(_)));
     assert_eq!(one.release_grant(grant), Response::NotHolder(None));
-    assert_eq!(other.record().owner_id, Some(other.owner_id));
+    assert_eq!(other.record().lease.owner_id, Some(other.owner_id));
 }
 
 fn renewal_revives_an_expired_lease_that_was_not_taken_over(scene: &dyn Scene) {
@@ -224,10 +224,10 @@ fn renewal_revives_an_expired_lease_that_was_not_taken_over(scene: &dyn Scene) {
     let Response::NotAcquired(seen, _) = other.attempt(AcquireMode::IfFree) else {
         panic!("an expired lease is not free");
     };
-    assert!(matches!(seen.expiry, Expiry::Ago(_)));
+    assert!(matches!(seen.lease.expiry, Expiry::Ago(_)));
     assert_eq!(one.renew(grant), Response::Renewed(None));
     scene.expire(Duration::from_secs(6));
-    let expired = other.record().version;
+    let expired = other.record().lease.version;
     let response = other.take_over(expired);
     assert!(matches!(response, Response::Granted(token, _) if token > grant.token));
     assert!(matches!(one.renew(grant), Response::Lost(_)));
@@ -238,22 +238,22 @@ fn revoked_record_has_no_holder_and_only_its_owner_frees_it(scene: &dyn Scene) {
     let grant = one.granted();
     scene.revoke();
     let revoked = Grant {
-        token: one.record().version.token,
+        token: one.record().lease.version.token,
         ..grant
     };
     assert!(revoked.token > grant.token);
     for grant in [grant, revoked] {
         assert!(matches!(one.renew(grant), Response::Lost(_)));
     }
-    assert_eq!(one.record().version.renewals, 0);
+    assert_eq!(one.record().lease.version.renewals, 0);
     let attempt = one.attempt(AcquireMode::IfFree);
     assert!(matches!(attempt, Response::NotAcquired(..)), "{attempt:?}");
     let not_own = other.release(other.owner_id, None);
     assert_eq!(not_own, Response::NotHolder(None));
-    assert_eq!(one.record().owner_id, Some(one.owner_id));
+    assert_eq!(one.record().lease.owner_id, Some(one.owner_id));
     let freed = one.release_grant(grant);
     assert_eq!(freed, Response::NotHolder(Some(Loss::Revoked)));
-    assert_eq!(one.record().owner_id, None);
+    assert_eq!(one.record().lease.owner_id, None);
     assert!(other.granted().token > revoked.token);
 }
 
@@ -270,7 +270,7 @@ fn lost_grant_is_written_only_to_an_older_row(scene: &dyn Scene) {
         ..RenewRequest::new(grant, QueueLock::Unavailable)
     });
     assert_eq!(one.send(&again), Response::Renewed(None));
-    assert_eq!(one.record().version.renewals, 1000);
+    assert_eq!(one.record().lease.version.renewals, 1000);
     assert_eq!(one.release_grant(grant), Response::Released);
     let late = one.send(&again);
     assert!(

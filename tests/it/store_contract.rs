@@ -122,7 +122,7 @@ fn responses_contain_the_label_and_the_time_of_the_server() {
         let Ok(Response::NotAcquired(seen, _)) = response.outcome else {
             panic!("the action was granted twice");
         };
-        assert_eq!(seen.holder.label, "peer 1");
+        assert_eq!(seen.lease.holder.label, "peer 1");
     });
 }
 
@@ -241,7 +241,7 @@ fn action_names_are_compared_as_bytes() {
             other.contender.action = name.parse().expect("the name is valid");
             other.granted();
         }
-        assert_eq!(one.record().owner_id, Some(one.owner_id));
+        assert_eq!(one.record().lease.owner_id, Some(one.owner_id));
         assert_eq!(names(database, Selection::All).len(), 5);
     });
 }

@@ -120,7 +120,7 @@ fn renewed(
     let grant = request.grant;
     let row = record(view_of_row);
     let row_is_held = match variant {
-        Variant::RevokedIsHeld => row.owner_id == Some(grant.owner_id),
+        Variant::RevokedIsHeld => row.lease.owner_id == Some(grant.owner_id),
         _ => row.is_held_by(grant.owner_id, Some(grant.token)),
     };
     let response = || Response::Renewed(found.map(|found| Box::new(Ok(found))));
@@ -177,24 +177,25 @@ const fn success() -> Success {
 /// Returns the record for the real state machines. Columns that dlock only prints have default values.
 pub(crate) fn record(view_of_row: RowView) -> LockRecord {
     LockRecord {
-        owner_id: view_of_row.owner_id.map(owner_id_of_number),
-        version: Version {
-            token: Token(view_of_row.token.into()),
-            renewals: view_of_row.renewals.into(),
-        },
-        holder: Holder::default(),
-        ttl: ticks(TTL),
-        expiry: match view_of_row.left {
-            0.. => Expiry::In(ticks(view_of_row.left.unsigned_abs())),
-            _ => Expiry::Ago(ticks(view_of_row.left.unsigned_abs())),
-        },
-        had_queue_lock_here: view_of_row.has_queue_lock,
-        revoked_ago: view_of_row.revoked.then_some(Duration::ZERO),
         pause: (view_of_row.paused > 0).then(|| Pause {
             until: String::new(),
             left: ticks(view_of_row.paused),
         }),
-        ..LockRecord::never_held("a".parse().expect("a name"))
+        ..LockRecord::never_held("a".parse().expect("a name")).with_lease(|lease| {
+            lease.owner_id = view_of_row.owner_id.map(owner_id_of_number);
+            lease.version = Version {
+                token: Token(view_of_row.token.into()),
+                renewals: view_of_row.renewals.into(),
+            };
+            lease.holder = Holder::default();
+            lease.ttl = ticks(TTL);
+            lease.expiry = match view_of_row.left {
+                0.. => Expiry::In(ticks(view_of_row.left.unsigned_abs())),
+                _ => Expiry::Ago(ticks(view_of_row.left.unsigned_abs())),
+            };
+            lease.had_queue_lock_here = view_of_row.has_queue_lock;
+            lease.revoked_ago = view_of_row.revoked.then_some(Duration::ZERO);
+        })
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn response(outcome: &Result<Response, Failure>) -> String {
     match outcome {
         Ok(Response::Granted(token, _)) => format!("granted, token {token}"),
         Ok(Response::AlreadyHeld(token)) => format!("already held, token {token}"),
-        Ok(Response::NotAcquired(record, _)) if record.owner_id.is_some() => "held".to_owned(),
+        Ok(Response::NotAcquired(record, _)) if record.lease.owner_id.is_some() => "held".to_owned(),
         Ok(Response::NotAcquired(..)) => "not acquired".to_owned(),
         Ok(Response::Record(record)) => match &record.sessions {
             Some(_) => "the record notes sessions".to_owned(),
@@ -69,7 +69,7 @@ pub(crate) fn response(outcome: &Result<Response, Failure>) -> String {
             "no session is left".to_owned()
         }
         Ok(Response::Sessions(_)) => "sessions are left".to_owned(),
-        Ok(Response::Lost(record)) if record.owner_id.is_none() => {
+        Ok(Response::Lost(record)) if record.lease.owner_id.is_none() => {
             "not the holder, nobody is".to_owned()
         }
         Ok(Response::Lost(_)) => "not the holder".to_owned(),

@@ -102,7 +102,7 @@ pub(super) fn outer_token(
         }
         other => return Err(other.unexpected().into()),
     };
-    let is_current = is_current(&record, token) && record.revoked_ago.is_none();
+    let is_current = is_current(&record, token) && record.lease.revoked_ago.is_none();
     if !is_current && is_same_database(targets, &address) {
         let last_grant = messages::last_granted(&contender.action, &record);
         let why = format!("the outer dlock's token {token} is not current: {last_grant}");
@@ -112,8 +112,8 @@ pub(super) fn outer_token(
     // ancestors. In another container with the same host name, a different process may have that
     // id.
     let is_inherited = is_current
-        && record.holder.host == host::name()
-        && proc::is_above_us(monitor::NAME, record.holder.pid);
+        && record.lease.holder.host == host::name()
+        && proc::is_above_us(monitor::NAME, record.lease.holder.pid);
     Ok(is_inherited.then_some(token))
 }
 

@@ -60,12 +60,14 @@ impl Acquire {
         // The holder's session has lost the queue lock that this session owns, so it has ended.
         let before = self.observed.as_ref().map(|last| last.observation);
         let observation = Observation::next(before, received, record);
-        let holder_is_gone = queue.lock_owner == QueueLockOwner::Own && record.had_queue_lock_here;
+        let holder_is_gone =
+            queue.lock_owner == QueueLockOwner::Own && record.lease.had_queue_lock_here;
         self.observed = Some(LastObserved {
-            record: LockRecord {
-                session_alive: holder_is_gone.then_some(false).or(record.session_alive),
-                ..record.clone()
-            },
+            record: record.clone().with_lease(|lease| {
+                lease.session_alive = holder_is_gone
+                    .then_some(false)
+                    .or(record.lease.session_alive);
+            }),
             at: received,
             observation,
             ahead: queue.ahead,
@@ -255,13 +257,14 @@ impl Acquire {
             return false;
         }
         self.backoff.consecutive_tries += 1;
-        self.phase = AcquirePhase::TryAcquire(match record.owner_id.is_some() || record.fenced {
-            true => AcquireMode::TakeOver {
-                version: record.version,
-                fenced: record.fenced,
-            },
-            false => AcquireMode::IfFree,
-        });
+        self.phase =
+            AcquirePhase::TryAcquire(match record.lease.owner_id.is_some() || record.fenced {
+                true => AcquireMode::TakeOver {
+                    version: record.lease.version,
+                    fenced: record.fenced,
+                },
+                false => AcquireMode::IfFree,
+            });
         true
     }
 }

@@ -13,7 +13,7 @@ use crate::lease::timing::Timing;
 use crate::lease::{OwnerId, Token};
 use crate::store::{
     AcquireMode, AcquireRequest, EarlierSessions, Expiry, Failure, FailureKind, Holder, LockRecord,
-    QueueLock, QueueLockOwner, QueueState, Request, Response, TimedResponse, Version,
+    QueueLock, QueueLockOwner, QueueState, Renewed, Request, Response, TimedResponse, Version,
 };
 
 const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
@@ -51,19 +51,18 @@ fn failure(kind: FailureKind) -> Result<Response, Failure> {
 }
 
 fn record(renewals: u64, expiry: Expiry) -> LockRecord {
-    LockRecord {
-        owner_id: Some(OwnerId::new([1; 16])),
-        version: Version {
+    LockRecord::never_held("init".parse().expect("a valid action")).with_lease(|lease| {
+        lease.owner_id = Some(OwnerId::new([1; 16]));
+        lease.version = Version {
             token: Token(17),
             renewals,
-        },
-        holder: Holder::default(),
-        ttl: secs(30),
-        held_for: secs(1),
-        renewed_ago: secs(1),
-        expiry,
-        ..LockRecord::never_held("init".parse().expect("a valid action"))
-    }
+        };
+        lease.holder = Holder::default();
+        lease.ttl = secs(30);
+        lease.held_for = secs(1);
+        lease.renewed = Renewed::Ago(secs(1));
+        lease.expiry = expiry;
+    })
 }
 
 fn queue_state(lock_owner: QueueLockOwner, ahead: u64) -> QueueState {
@@ -231,10 +230,8 @@ fn renewed_record_is_never_taken_over() {
 fn expired_lease_is_not_taken_over_before_the_allowance_ends() {
     let expiring = |had_queue_lock_here: bool| {
         move |now: BootInstant| {
-            let record = LockRecord {
-                had_queue_lock_here,
-                ..record(0, Expiry::Ago(now.since(START)))
-            };
+            let record = record(0, Expiry::Ago(now.since(START)))
+                .with_lease(|lease| lease.had_queue_lock_here = had_queue_lock_here);
             (record, queue_state(QueueLockOwner::Own, 0))
         }
     };

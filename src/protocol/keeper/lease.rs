@@ -126,7 +126,10 @@ impl KeptLease {
             return None;
         };
         let own = self.renewals.grant().owner_id;
-        let is_other = record.owner_id.is_some_and(|owner_id| owner_id != own);
+        let is_other = record
+            .lease
+            .owner_id
+            .is_some_and(|owner_id| owner_id != own);
         is_other.then(|| Box::new(record.clone()))
     }
 

@@ -78,7 +78,7 @@ fn after_check(releasing: &mut Releasing, outcome: Result<Response, Failure>) ->
 /// Returns a record whose token is `token`, and which no process holds.
 fn free_record(token: u64) -> LockRecord {
     let mut record = LockRecord::never_held("init".parse().expect("a name"));
-    record.version.token = Token(token);
+    record.lease.version.token = Token(token);
     record
 }
 

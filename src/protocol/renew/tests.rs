@@ -70,7 +70,7 @@ fn lost_lease_is_not_renewed() {
     let mut renewals = renewals();
     assert!(renewals.due(after(5_000)).is_some());
     let mut record = LockRecord::never_held("init".parse().expect("a valid action"));
-    record.version.token = Token(1);
+    record.lease.version.token = Token(1);
     let outcome = renewals.handle_response(
         after(5_100),
         timed_response(after(5_000), Ok(Response::Lost(record))),
@@ -135,10 +135,7 @@ fn lost_grant_is_written_again_once_and_before_the_deadline() {
 
 #[test]
 fn lost_grant_is_not_written_to_a_paused_or_held_record() {
-    let held = LockRecord {
-        owner_id: Some(OwnerId::new([2; 16])),
-        ..older_record()
-    };
+    let held = older_record().with_lease(|lease| lease.owner_id = Some(OwnerId::new([2; 16])));
     let paused = LockRecord {
         pause: Some(Pause {
             until: String::new(),

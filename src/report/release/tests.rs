@@ -8,7 +8,7 @@ use super::{done_with_time, nothing_to_do, prompt};
 use crate::lease::action::Action;
 use crate::lease::{OwnerId, Token};
 use crate::store::operator::OperatorAction;
-use crate::store::{Expiry, Holder, LockRecord, Operator, Pause, Version};
+use crate::store::{Expiry, Holder, LockRecord, Operator, Pause, Renewed, Version};
 
 const KINDS: [OperatorAction; 3] = [
     OperatorAction::Release,
@@ -23,27 +23,27 @@ fn init() -> Action {
 /// Returns the states that an operator can find: the name and the record of each state.
 fn states() -> Vec<(&'static str, LockRecord)> {
     let free = LockRecord {
-        version: Version {
-            token: Token(17),
-            renewals: 3,
-        },
-        holder: Holder {
-            label: "web-1/4711".to_owned(),
-            ..Holder::default()
-        },
-        ttl: Duration::from_secs(30),
-        renewed_ago: Duration::from_secs(4),
         operator: Some(Operator {
             label: "alice@admin-1".to_owned(),
             reason: "it hangs".to_owned(),
         }),
-        ..LockRecord::never_held(init())
+        ..LockRecord::never_held(init()).with_lease(|lease| {
+            lease.version = Version {
+                token: Token(17),
+                renewals: 3,
+            };
+            lease.holder = Holder {
+                label: "web-1/4711".to_owned(),
+                ..Holder::default()
+            };
+            lease.ttl = Duration::from_secs(30);
+            lease.renewed = Renewed::Ago(Duration::from_secs(4));
+        })
     };
-    let held = LockRecord {
-        owner_id: Some(OwnerId::new([1; 16])),
-        expiry: Expiry::In(Duration::from_secs(26)),
-        ..free.clone()
-    };
+    let held = free.clone().with_lease(|lease| {
+        lease.owner_id = Some(OwnerId::new([1; 16]));
+        lease.expiry = Expiry::In(Duration::from_secs(26));
+    });
     let pause = Some(Pause {
         until: "2026-11-20T10:30:00.000000Z".to_owned(),
         left: Duration::from_mins(30),
@@ -62,40 +62,34 @@ fn states() -> Vec<(&'static str, LockRecord)> {
         ("held", held.clone()),
         (
             "not renewed",
-            LockRecord {
-                expiry: Expiry::In(Duration::from_secs(10)),
-                renewed_ago: Duration::from_secs(20),
-                ..held.clone()
-            },
+            held.clone().with_lease(|lease| {
+                lease.expiry = Expiry::In(Duration::from_secs(10));
+                lease.renewed = Renewed::Ago(Duration::from_secs(20));
+            }),
         ),
         (
             "held for --min-hold",
-            LockRecord {
-                min_hold_until: Some("2026-11-20T10:30:00.000000Z".to_owned()),
-                ..held.clone()
-            },
+            held.clone().with_lease(|lease| {
+                lease.min_hold_until = Some("2026-11-20T10:30:00.000000Z".to_owned());
+            }),
         ),
         (
             "expired",
-            LockRecord {
-                expiry: Expiry::Ago(Duration::from_secs(1)),
-                renewed_ago: Duration::from_secs(31),
-                ..held.clone()
-            },
+            held.clone().with_lease(|lease| {
+                lease.expiry = Expiry::Ago(Duration::from_secs(1));
+                lease.renewed = Renewed::Ago(Duration::from_secs(31));
+            }),
         ),
         (
             "revoked",
-            LockRecord {
-                revoked_ago,
-                ..held.clone()
-            },
+            held.clone()
+                .with_lease(|lease| lease.revoked_ago = revoked_ago),
         ),
         (
             "revoked and paused",
             LockRecord {
-                revoked_ago,
                 pause,
-                ..held
+                ..held.with_lease(|lease| lease.revoked_ago = revoked_ago)
             },
         ),
     ]

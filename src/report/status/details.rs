@@ -11,7 +11,7 @@ use crate::report::messages::{self, duration};
 use crate::report::style::Style;
 use crate::store::diagnosis::Diagnosis;
 use crate::store::session_states::SessionStates;
-use crate::store::{Expiry, LockRecord, Snapshot};
+use crate::store::{Expiry, Lease, LockRecord, Snapshot};
 
 /// Formats all facts about one action in `snapshot`, one per line, followed by the table of its waiters.
 #[must_use]
@@ -60,7 +60,7 @@ pub fn next(record: &LockRecord, snapshot: &Snapshot, layout: Layout) -> String 
 /// clients, so the caller must escape the values.
 #[must_use]
 pub fn facts(record: &LockRecord, sessions: &SessionStates) -> Vec<(&'static str, String)> {
-    let holder = &record.holder;
+    let holder = &record.lease.holder;
     let is_held = record.is_leased();
     let named = |label, text: &str| (label, text.to_owned());
     let mut facts = vec![("diagnosis", messages::diagnosis(record))];
@@ -73,15 +73,15 @@ pub fn facts(record: &LockRecord, sessions: &SessionStates) -> Vec<(&'static str
             named("namespace", &holder.namespace),
             named("command", &holder.command),
             named("note", &holder.note),
-            ("since", held_since(record)),
-            ("renewed", renewed(record)),
-            ("lease", lease(record)),
+            ("since", held_since(&record.lease)),
+            ("renewed", renewed(&record.lease)),
+            ("lease", lease(&record.lease)),
         ]);
     }
     if !record.is_known {
         return facts;
     }
-    facts.push(("token", record.version.token.to_string()));
+    facts.push(("token", record.lease.version.token.to_string()));
     if is_held && let Some(paused) = &record.pause {
         facts.push(("paused until", paused.until.clone()));
     }
@@ -93,7 +93,7 @@ pub fn facts(record: &LockRecord, sessions: &SessionStates) -> Vec<(&'static str
     }
     if record.is_unused() {
         facts.push(named("last run", NEVER_USED));
-    } else if record.last.is_none() && record.owner_id.is_none() {
+    } else if record.last.is_none() && record.lease.owner_id.is_none() {
         facts.push(named("last run", UNKNOWN_RUN));
     }
     facts.extend(session_facts(record, sessions));
@@ -101,23 +101,23 @@ pub fn facts(record: &LockRecord, sessions: &SessionStates) -> Vec<(&'static str
     facts
 }
 
-fn held_since(record: &LockRecord) -> String {
-    let at = record.acquired_at.as_deref().unwrap_or("-");
-    format!("{at}, {} ago", duration(record.held_for))
+fn held_since(lease: &Lease) -> String {
+    let at = lease.acquired_at.as_deref().unwrap_or("-");
+    format!("{at}, {} ago", duration(lease.held_for))
 }
 
-fn renewed(record: &LockRecord) -> String {
-    let ago = duration(record.renewed_ago);
-    match record.version.renewals {
+fn renewed(lease: &Lease) -> String {
+    let ago = duration(lease.renewed_ago());
+    match lease.version.renewals {
         0 => "not yet".to_owned(),
         1 => format!("once, {ago} ago"),
         times => format!("{times} times, {ago} ago"),
     }
 }
 
-fn lease(record: &LockRecord) -> String {
-    let ttl = duration(record.ttl);
-    match record.expiry {
+fn lease(lease: &Lease) -> String {
+    let ttl = duration(lease.ttl);
+    match lease.expiry {
         Expiry::In(left) => format!("{ttl}, expires in {}", duration(left)),
         Expiry::Ago(ago) => format!("{ttl}, expired {} ago", duration(ago)),
     }

@@ -192,16 +192,17 @@ fn lock<'a>(
     connections: Connections,
 ) -> LockJson<'a> {
     let is_held = record.is_leased();
-    let holder = &record.holder;
+    let lease = &record.lease;
+    let holder = &lease.holder;
     let text = |text| Some(text).filter(|_| is_held);
-    let is_operated = record.pause.is_some() || record.revoked_ago.is_some();
+    let is_operated = record.pause.is_some() || lease.revoked_ago.is_some();
     let operator = record.operator.as_ref().filter(|_| is_operated);
     let signed = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
     LockJson {
         action: record.action.as_str(),
         state: record.state().to_string(),
         known: record.is_known,
-        token: record.version.token.0,
+        token: lease.version.token.0,
         holder: text(holder.label.as_str()),
         host: text(holder.host.as_str()),
         pid: is_held.then_some(holder.pid),
@@ -212,19 +213,19 @@ fn lock<'a>(
         command: text(holder.command.as_str()),
         diagnosis: Diagnosis::of(record).as_str(),
         diagnosis_text: messages::diagnosis(record),
-        session_alive: record.session_alive.filter(|_| is_held),
-        acquired_at: record.acquired_at.as_deref().filter(|_| is_held),
-        held_ms: is_held.then(|| millis(record.held_for)),
-        renewed_ago_ms: is_held.then(|| millis(record.renewed_ago)),
-        renewals: is_held.then_some(record.version.renewals),
-        ttl_ms: is_held.then(|| millis(record.ttl)),
-        expires_in_ms: is_held.then(|| match record.expiry {
+        session_alive: lease.session_alive.filter(|_| is_held),
+        acquired_at: lease.acquired_at.as_deref().filter(|_| is_held),
+        held_ms: is_held.then(|| millis(lease.held_for)),
+        renewed_ago_ms: is_held.then(|| millis(lease.renewed_ago())),
+        renewals: is_held.then_some(lease.version.renewals),
+        ttl_ms: is_held.then(|| millis(lease.ttl)),
+        expires_in_ms: is_held.then(|| match lease.expiry {
             Expiry::In(left) => signed(left),
             Expiry::Ago(ago) => -signed(ago),
         }),
-        min_hold_until: record.min_hold_until.as_deref().filter(|_| is_held),
+        min_hold_until: lease.min_hold_until.as_deref().filter(|_| is_held),
         takeover_in_ms: is_held.then(|| millis(takeover_in(record))),
-        revoked_ago_ms: record.revoked_ago.filter(|_| is_held).map(millis),
+        revoked_ago_ms: lease.revoked_ago.filter(|_| is_held).map(millis),
         paused_until: record.pause.as_ref().map(|paused| paused.until.as_str()),
         paused_for_ms: record.pause.as_ref().map(|paused| millis(paused.left)),
         operator: operator.map(|operator| operator.label.as_str()),

@@ -88,7 +88,7 @@ pub fn cells(record: &LockRecord, waiting: usize, exact: bool) -> [Painted; 13] 
         true => (text, Style::Plain),
         false => (String::new(), Style::Plain),
     };
-    let expires = match record.expiry {
+    let expires = match record.lease.expiry {
         Expiry::In(left) => time(left),
         Expiry::Ago(ago) => format!("{} ago", time(ago)),
     };
@@ -99,19 +99,19 @@ pub fn cells(record: &LockRecord, waiting: usize, exact: bool) -> [Painted; 13] 
     let last = match record.last {
         Some(last) => last_run(last, time),
         None if record.is_known && record.is_unused() => NEVER_USED.to_owned(),
-        None if record.is_known && record.owner_id.is_none() => UNKNOWN_RUN.to_owned(),
+        None if record.is_known && record.lease.owner_id.is_none() => UNKNOWN_RUN.to_owned(),
         None => String::new(),
     };
-    let holder = &record.holder;
+    let holder = &record.lease.holder;
     let paint = paint(record);
     [
         plain(record.action.to_string()),
         (state(record), paint),
         when_held(holder.label.clone()),
-        when_held(time(record.held_for)),
+        when_held(time(record.lease.held_for)),
         when_held(expires),
         (waiters, Style::Doubtful),
-        (record.version.token.to_string(), Style::Faint),
+        (record.lease.version.token.to_string(), Style::Faint),
         plain(last),
         when_held(holder.note.clone()),
         when_held(holder.host.clone()),

@@ -52,7 +52,7 @@ fn texts(record: &LockRecord) -> Vec<(&'static str, String)> {
         texts.push(("operator", label(messages::operator(record))));
         texts.push(("paused", messages::paused(record)));
     }
-    if record.revoked_ago.is_some() {
+    if record.lease.revoked_ago.is_some() {
         texts.push(("revoked", messages::released(record)));
     }
     texts

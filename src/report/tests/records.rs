@@ -10,8 +10,8 @@ use crate::store::session::{
 };
 use crate::store::session_states::{SessionStates, VisibleSession, VisibleSessions};
 use crate::store::{
-    Expiry, HistoryOutcome, Holder, LastRun, LockRecord, Operator, Pause, ServerTime, Snapshot,
-    Version, Waiter,
+    Expiry, HistoryOutcome, Holder, LastRun, LockRecord, Operator, Pause, Renewed, ServerTime,
+    Snapshot, Version, Waiter,
 };
 
 /// The name of an action that changes the reading direction and separates lines. Control characters are not valid in
@@ -65,26 +65,27 @@ pub(super) fn holder_of(text: &str) -> Holder {
 /// Returns the record of an action that is held and renewed.
 pub(super) fn held(name: &str) -> LockRecord {
     LockRecord {
-        owner_id: Some(OwnerId::new([1; 16])),
-        version: Version {
-            token: TOKEN,
-            renewals: 3,
-        },
-        holder: holder("web-1/4711", "release 42"),
-        ttl: seconds(30),
-        acquired_at: Some("2026-11-20T09:30:00.000000Z".to_owned()),
-        held_for: seconds(123),
-        renewed_ago: seconds(4),
-        expiry: Expiry::In(seconds(26)),
-        session_alive: Some(true),
-        had_queue_lock_here: true,
         last: Some(LastRun {
             token: Token(1_795_166_000_000_016),
             outcome: HistoryOutcome::Exited(0),
             dlock_status: None,
             ago: seconds(900),
         }),
-        ..LockRecord::never_held(action(name))
+        ..LockRecord::never_held(action(name)).with_lease(|lease| {
+            lease.owner_id = Some(OwnerId::new([1; 16]));
+            lease.version = Version {
+                token: TOKEN,
+                renewals: 3,
+            };
+            lease.holder = holder("web-1/4711", "release 42");
+            lease.ttl = seconds(30);
+            lease.acquired_at = Some("2026-11-20T09:30:00.000000Z".to_owned());
+            lease.held_for = seconds(123);
+            lease.renewed = Renewed::Ago(seconds(4));
+            lease.expiry = Expiry::In(seconds(26));
+            lease.session_alive = Some(true);
+            lease.had_queue_lock_here = true;
+        })
     }
 }
 
@@ -150,30 +151,30 @@ pub(super) fn visible(note: &SessionNote, text: &str) -> VisibleSessions {
 /// Returns the record of a free action whose most recent run was killed.
 pub(super) fn free(name: &str) -> LockRecord {
     LockRecord {
-        owner_id: None,
         last: Some(LastRun {
             token: TOKEN,
             outcome: HistoryOutcome::Killed(9),
             dlock_status: None,
             ago: Duration::from_millis(250),
         }),
-        expiry: Expiry::Ago(Duration::ZERO),
-        session_alive: None,
-        ..held(name)
+        ..held(name).with_lease(|lease| {
+            lease.owner_id = None;
+            lease.expiry = Expiry::Ago(Duration::ZERO);
+            lease.session_alive = None;
+        })
     }
 }
 
 /// Returns the record of an action whose lease was last renewed `renewed_ago` before the snapshot.
 fn silent(name: &str, renewed_ago: Duration, session_alive: Option<bool>) -> LockRecord {
-    LockRecord {
-        renewed_ago,
-        expiry: match seconds(30).checked_sub(renewed_ago) {
+    held(name).with_lease(|lease| {
+        lease.renewed = Renewed::Ago(renewed_ago);
+        lease.expiry = match seconds(30).checked_sub(renewed_ago) {
             Some(left) => Expiry::In(left),
             None => Expiry::Ago(renewed_ago.saturating_sub(seconds(30))),
-        },
-        session_alive,
-        ..held(name)
-    }
+        };
+        lease.session_alive = session_alive;
+    })
 }
 
 fn operator(reason: &str) -> Operator {
@@ -204,21 +205,17 @@ fn diagnosed(diagnosis: Diagnosis) -> LockRecord {
             deadlock_with: Some(action("other")),
             ..held("deadlocked")
         },
-        Diagnosis::MinHold => LockRecord {
-            min_hold_until: Some("2026-11-20T09:33:00.000000Z".to_owned()),
-            ..held("min-hold")
-        },
+        Diagnosis::MinHold => held("min-hold").with_lease(|lease| {
+            lease.min_hold_until = Some("2026-11-20T09:33:00.000000Z".to_owned());
+        }),
         Diagnosis::Revoked => LockRecord {
-            revoked_ago: Some(seconds(2)),
             operator: Some(operator("")),
-            ..held("revoked")
+            ..held("revoked").with_lease(|lease| lease.revoked_ago = Some(seconds(2)))
         },
-        Diagnosis::ClockSetBack => LockRecord {
-            renewed_ago: Duration::ZERO,
-            renewed_ahead: seconds(3_600),
-            expiry: Expiry::In(seconds(3_626)),
-            ..held("clock set back")
-        },
+        Diagnosis::ClockSetBack => held("clock set back").with_lease(|lease| {
+            lease.renewed = Renewed::Ahead(seconds(3_600));
+            lease.expiry = Expiry::In(seconds(3_626));
+        }),
         Diagnosis::NotRenewing => silent("not renewing", seconds(12), Some(true)),
         Diagnosis::Gone => silent("gone", seconds(20), Some(false)),
         Diagnosis::Expired => silent("expired", seconds(95), None),
@@ -256,35 +253,35 @@ pub(crate) fn states() -> Vec<LockRecord> {
             ..free("free, fenced")
         },
         LockRecord {
-            version: Version {
-                renewals: 0,
-                token: TOKEN,
-            },
-            held_for: Duration::from_millis(40),
-            renewed_ago: Duration::from_millis(40),
             last: None,
-            holder: Holder {
-                pod: "web-7d9c".to_owned(),
-                namespace: "shop".to_owned(),
-                ..holder("web-1/4711", "")
-            },
-            ..held("held, new, in a pod")
+            ..held("held, new, in a pod").with_lease(|lease| {
+                lease.version = Version {
+                    renewals: 0,
+                    token: TOKEN,
+                };
+                lease.held_for = Duration::from_millis(40);
+                lease.renewed = Renewed::Ago(Duration::from_millis(40));
+                lease.holder = Holder {
+                    pod: "web-7d9c".to_owned(),
+                    namespace: "shop".to_owned(),
+                    ..holder("web-1/4711", "")
+                };
+            })
         },
         LockRecord {
             pause: Some(pause()),
-            revoked_ago: Some(seconds(2)),
             operator: Some(operator("it hangs")),
-            version: Version {
-                renewals: 1,
-                token: TOKEN,
-            },
-            ..held("revoked and paused")
+            ..held("revoked and paused").with_lease(|lease| {
+                lease.revoked_ago = Some(seconds(2));
+                lease.version = Version {
+                    renewals: 1,
+                    token: TOKEN,
+                };
+            })
         },
         silent("expired, connection open", seconds(31), Some(true)),
-        LockRecord {
-            had_queue_lock_here: false,
-            ..silent("expired, connection gone", seconds(31), Some(false))
-        },
+        silent("expired, connection gone", seconds(31), Some(false))
+            .with_lease(|lease| lease.had_queue_lock_here = false),
     ]);
     records.sort_by(|one, other| one.action.natural_cmp(&other.action));
     records
@@ -318,13 +315,14 @@ pub(crate) fn waiters() -> Vec<Waiter> {
 /// Returns a record and a waiter all of whose texts are `text`. The action is `name`.
 pub(crate) fn texts(name: &str, text: &str) -> (LockRecord, Waiter) {
     let record = LockRecord {
-        holder: holder_of(text),
-        revoked_ago: Some(seconds(2)),
         operator: Some(Operator {
             label: text.to_owned(),
             reason: text.to_owned(),
         }),
-        ..held(name)
+        ..held(name).with_lease(|lease| {
+            lease.holder = holder_of(text);
+            lease.revoked_ago = Some(seconds(2));
+        })
     };
     let waiter = Waiter {
         holder: holder_of(text),

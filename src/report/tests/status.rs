@@ -276,7 +276,7 @@ fn json_of_sessions_with_hostile_text() {
 proptest! {
     #[test]
     fn labels_and_notes_cannot_forge_lines_or_break_the_json(label in hostile(), note in hostile()) {
-        let records = [LockRecord { holder: holder(&label, &note), ..held("init") }];
+        let records = [held("init").with_lease(|lease| lease.holder = holder(&label, &note))];
         let waiters = [Waiter { holder: holder(&label, &note), ..waiter("init", "", Some(true)) }];
         let text = table(&snapshot(&records, &waiters), Layout::FULL);
         prop_assert_eq!(text.lines().count(), 5);

@@ -66,13 +66,13 @@ impl Database {
         if entry.is_some()
             && let Some(row) = &mut found.row
             && row.state() == LockState::Expired
-            && !row.had_queue_lock_here
+            && !row.lease.had_queue_lock_here
         {
             let sent = self.timing.sent;
             let session = statements::has_session_without_queue_lock(&contender.action);
             let is_alive = self.exchange(RequestKind::Plain, &session, rows::is_confirmed)?;
             self.timing.sent = sent;
-            row.session_alive = is_alive.then_some(true);
+            row.lease.session_alive = is_alive.then_some(true);
         }
         Ok(found)
     }

@@ -17,8 +17,8 @@ use crate::store::prune::Prunable;
 use crate::store::read_back::{AttemptReadBack, NextGrant, ReleaseReadBack};
 use crate::store::{
     DatabaseId, EarlierSessions, Expiry, Failure, FailureKind, History, HistoryEntry,
-    HistoryOutcome, Holder, LastRun, LockRecord, Operator, Owner, Pause, QueueLockOwner,
-    QueueState, Response, ServerTime, Success, Version, Waiter,
+    HistoryOutcome, Holder, LastRun, Lease, LockRecord, Operator, Owner, Pause, QueueLockOwner,
+    QueueState, Renewed, Response, ServerTime, Success, Version, Waiter,
 };
 
 /// Result of a read of one action.
@@ -282,32 +282,37 @@ pub(super) fn record(row: &Row, action: Action) -> Result<LockRecord, Failure> {
     // With `--history 0`, the latest run is not in the history. An operator who frees a lease runs no command.
     let is_latest =
         |last: &LastRun| owner_id.is_some() || holder.command.is_empty() || last.ago <= held_for;
-    Ok(LockRecord {
-        action,
-        is_known: true,
-        odd: None,
+    let last = last(row)?.filter(is_latest);
+    let lease = Lease {
         owner_id,
         version: Version {
             token: Token(required(row, "token")?),
             renewals: required(row, "renewals")?,
         },
-        last: last(row)?.filter(is_latest),
-        holder,
         ttl: Duration::from_micros(required(row, "ttl_us")?),
         acquired_at: time(row, "acquired_at")?,
         held_for,
-        renewed_ago: non_negative(renewed),
-        renewed_ahead: non_negative(renewed.saturating_neg()),
-        expiry: if left > 0 {
-            Expiry::In(Duration::from_micros(left.unsigned_abs()))
-        } else {
-            Expiry::Ago(Duration::from_micros(left.unsigned_abs()))
+        renewed: match renewed {
+            0.. => Renewed::Ago(non_negative(renewed)),
+            _ => Renewed::Ahead(non_negative(renewed.saturating_neg())),
         },
-        fenced: flag(row, "fenced")?,
+        expiry: match left {
+            1.. => Expiry::In(Duration::from_micros(left.unsigned_abs())),
+            _ => Expiry::Ago(Duration::from_micros(left.unsigned_abs())),
+        },
         min_hold_until: time(row, "expires_at")?.filter(|_| is_min_hold),
         had_queue_lock_here: flag(row, "had_queue_lock_here")?,
         session_alive: optional(row, "alive")?,
         revoked_ago: optional(row, "revoked_us")?.map(non_negative),
+        holder,
+    };
+    Ok(LockRecord {
+        action,
+        is_known: true,
+        odd: None,
+        lease,
+        fenced: flag(row, "fenced")?,
+        last,
         pause: paused(row)?,
         operator: operator(row)?,
         sessions: session_note(row)?,

@@ -43,13 +43,12 @@ fn confirmed_release_requires_the_token_that_was_shown() {
     press(&mut state, &[Key::Backspace, Key::Backspace]);
     typed(&mut state, "angs");
     // The action gets a new token while the dialog is open.
-    let next = LockRecord {
-        version: crate::store::Version {
+    let next = held("a", "web-7/1", 1).with_lease(|lease| {
+        lease.version = crate::store::Version {
             token: Token(99),
             renewals: 0,
-        },
-        ..held("a", "web-7/1", 1)
-    };
+        }
+    });
     state.set_snapshot(snapshot(vec![next], Vec::new()));
     assert!(screen(&state).contains("has changed since then: nothing will be done"));
     press(&mut state, &[Key::Enter, Key::Text('y')]);
@@ -141,7 +140,7 @@ fn narrow_release_page_omits_facts_and_keeps_the_question() {
 #[test]
 fn release_page_with_hostile_text_and_stale_data() {
     let mut record = held("a", HOSTILE, 5);
-    record.holder.note = HOSTILE.to_owned();
+    record.lease.holder.note = HOSTILE.to_owned();
     let mut state = state(vec![record], USUAL);
     typed(&mut state, "r\u{202e}x");
     state.set_time(at(1_004));

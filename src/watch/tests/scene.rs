@@ -9,7 +9,8 @@ use crate::locks::snapshot::TimedSnapshot;
 use crate::report::line::StyledLine;
 use crate::store::session_states::SessionStates;
 use crate::store::{
-    Expiry, HistoryEntry, HistoryOutcome, Holder, LockRecord, ServerTime, Snapshot, Version, Waiter,
+    Expiry, HistoryEntry, HistoryOutcome, Holder, LockRecord, Renewed, ServerTime, Snapshot,
+    Version, Waiter,
 };
 use crate::watch::frame::Size;
 use crate::watch::key::Key;
@@ -47,20 +48,19 @@ pub(super) fn holder(label: &str) -> Holder {
 }
 
 pub(super) fn held(name: &str, label: &str, seconds: u64) -> LockRecord {
-    LockRecord {
-        owner_id: Some(OwnerId::new([1; 16])),
-        version: Version {
+    LockRecord::never_held(action(name)).with_lease(|lease| {
+        lease.owner_id = Some(OwnerId::new([1; 16]));
+        lease.version = Version {
             token: Token(17),
             renewals: 3,
-        },
-        holder: holder(label),
-        ttl: Duration::from_secs(30),
-        acquired_at: Some("2026-11-20T09:30:00.000000Z".to_owned()),
-        held_for: Duration::from_secs(seconds),
-        renewed_ago: Duration::from_secs(4),
-        expiry: Expiry::In(Duration::from_secs(26)),
-        ..LockRecord::never_held(action(name))
-    }
+        };
+        lease.holder = holder(label);
+        lease.ttl = Duration::from_secs(30);
+        lease.acquired_at = Some("2026-11-20T09:30:00.000000Z".to_owned());
+        lease.held_for = Duration::from_secs(seconds);
+        lease.renewed = Renewed::Ago(Duration::from_secs(4));
+        lease.expiry = Expiry::In(Duration::from_secs(26));
+    })
 }
 
 pub(super) fn waiter(name: &str, label: &str) -> Waiter {

@@ -11,7 +11,9 @@ use crate::lease::Token;
 use crate::store::connected::SkippedHost;
 use crate::store::session::{ServerInstance, ServerSession, SessionNote, SessionPolicy};
 use crate::store::target::Address;
-use crate::store::{Expiry, HistoryEntry, HistoryOutcome, Holder, LastRun, LockRecord, Operator};
+use crate::store::{
+    Expiry, HistoryEntry, HistoryOutcome, Holder, LastRun, LockRecord, Operator, Renewed,
+};
 use crate::store::{Pause, Waiter};
 use crate::watch::frame::Size;
 use crate::watch::key::Key;
@@ -55,53 +57,48 @@ fn states() -> Vec<LockRecord> {
     };
     let held = |name: &str| held(name, "web-1/4711", 123);
     let free = |name: &str| LockRecord {
-        owner_id: None,
-        expiry: Expiry::Ago(Duration::ZERO),
         last: Some(LastRun {
             token: Token(17),
             outcome: HistoryOutcome::Killed(9),
             dlock_status: None,
             ago: 3_600 * SECOND,
         }),
-        ..held(name)
+        ..held(name).with_lease(|lease| {
+            lease.owner_id = None;
+            lease.expiry = Expiry::Ago(Duration::ZERO);
+        })
     };
     vec![
-        LockRecord {
-            renewed_ahead: 3_600 * SECOND,
-            expiry: Expiry::In(3_626 * SECOND),
-            ..held("clock set back")
-        },
-        LockRecord {
-            renewed_ago: 95 * SECOND,
-            expiry: Expiry::Ago(65 * SECOND),
-            ..held("expired")
-        },
+        held("clock set back").with_lease(|lease| {
+            lease.renewed = Renewed::Ahead(3_600 * SECOND);
+            lease.expiry = Expiry::In(3_626 * SECOND);
+        }),
+        held("expired").with_lease(|lease| {
+            lease.renewed = Renewed::Ago(95 * SECOND);
+            lease.expiry = Expiry::Ago(65 * SECOND);
+        }),
         free("free"),
-        LockRecord {
-            renewed_ago: 20 * SECOND,
-            expiry: Expiry::In(10 * SECOND),
-            session_alive: Some(false),
-            ..held("gone")
-        },
+        held("gone").with_lease(|lease| {
+            lease.renewed = Renewed::Ago(20 * SECOND);
+            lease.expiry = Expiry::In(10 * SECOND);
+            lease.session_alive = Some(false);
+        }),
         held("held"),
-        LockRecord {
-            min_hold_until: Some("2026-11-20T09:33:00.000000Z".to_owned()),
-            ..held("min-hold")
-        },
-        LockRecord {
-            renewed_ago: 12 * SECOND,
-            expiry: Expiry::In(18 * SECOND),
-            ..held("not renewing")
-        },
+        held("min-hold").with_lease(|lease| {
+            lease.min_hold_until = Some("2026-11-20T09:33:00.000000Z".to_owned());
+        }),
+        held("not renewing").with_lease(|lease| {
+            lease.renewed = Renewed::Ago(12 * SECOND);
+            lease.expiry = Expiry::In(18 * SECOND);
+        }),
         LockRecord {
             pause: pause(),
             operator: operator("the disk is full"),
             ..free("paused")
         },
         LockRecord {
-            revoked_ago: Some(2 * SECOND),
             operator: operator("it hangs"),
-            ..held("revoked")
+            ..held("revoked").with_lease(|lease| lease.revoked_ago = Some(2 * SECOND))
         },
     ]
 }
@@ -146,13 +143,14 @@ fn texts(name: &str, text: &str) -> ScreenState {
         ..holder("")
     };
     let record = LockRecord {
-        holder: holder(),
-        revoked_ago: Some(2 * SECOND),
         operator: Some(Operator {
             label: text.to_owned(),
             reason: text.to_owned(),
         }),
-        ..held(name, "", 5)
+        ..held(name, "", 5).with_lease(|lease| {
+            lease.holder = holder();
+            lease.revoked_ago = Some(2 * SECOND);
+        })
     };
     let waiter = Waiter {
         holder: holder(),

@@ -14,14 +14,13 @@ use crate::store::{
 
 /// Returns the record of a free action with this token.
 fn free(token: u64) -> LockRecord {
-    LockRecord {
-        owner_id: None,
-        version: Version {
+    record(0, LEFT).with_lease(|lease| {
+        lease.owner_id = None;
+        lease.version = Version {
             token: Token(token),
             renewals: 0,
-        },
-        ..record(0, LEFT)
-    }
+        };
+    })
 }
 
 fn queue_of(database: u64, lock_owner: QueueLockOwner) -> QueueState {
@@ -51,7 +50,7 @@ fn older_record_or_another_database_delays_the_attempt_by_a_ttl() {
         (free(17), 2),
         (free(18), 2),
     ] {
-        let highest = later.version.token.max(Token(17));
+        let highest = later.lease.version.token.max(Token(17));
         let server = fails_over(later, database);
         let mut acquire = acquisition(None);
         first_attempt(&mut acquire, &server);
@@ -61,7 +60,7 @@ fn older_record_or_another_database_delays_the_attempt_by_a_ttl() {
         let last_read = request.last_read.expect("the record was read");
         assert_eq!(last_read.database, Some(DatabaseId(database)));
         assert_eq!(last_read.highest_token, highest);
-        assert!(last_read.version <= server(at).0.version);
+        assert!(last_read.version <= server(at).0.lease.version);
     }
 }
 
@@ -72,7 +71,7 @@ fn newer_record_of_the_same_database_delays_nothing() {
             token: Token(token),
             renewals,
         };
-        let server = fails_over(LockRecord { version, ..free(0) }, 1);
+        let server = fails_over(free(0).with_lease(|lease| lease.version = version), 1);
         let mut acquire = acquisition(None);
         first_attempt(&mut acquire, &server);
         let (at, _) = until_attempt(&mut acquire, START, &server);
@@ -94,7 +93,7 @@ fn older_record_than_a_reminder_has_read_delays_the_attempt() {
             token: Token(17),
             renewals: 4,
         };
-        let server = fails_over(LockRecord { version, ..free(0) }, 1);
+        let server = fails_over(free(0).with_lease(|lease| lease.version = version), 1);
         let mut acquire = acquisition(None);
         first_attempt(&mut acquire, &server);
         read_elsewhere(&mut acquire, START + secs(3), free(18), database);

@@ -133,10 +133,7 @@ fn without_a_queue_lock_later_pollers_try_after_head_priority() {
         move |now: BootInstant| {
             let record = match now.since(START) < secs(10) {
                 true => record(0, Expiry::In(secs(25))),
-                false => LockRecord {
-                    owner_id: None,
-                    ..record(0, LEFT)
-                },
+                false => record(0, LEFT).with_lease(|lease| lease.owner_id = None),
             };
             (record, queue_state(QueueLockOwner::NotQueried, ahead))
         }

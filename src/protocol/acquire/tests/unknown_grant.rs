@@ -11,7 +11,7 @@ use super::{
 use crate::lease::Token;
 use crate::lease::instant::BootInstant;
 use crate::store::{
-    EarlierSessions, FailureKind, LockRecord, QueueLock, QueueLockOwner, Request, Response, Success,
+    EarlierSessions, FailureKind, QueueLock, QueueLockOwner, Request, Response, Success,
 };
 
 /// Fails the first attempt with `kind` at `at`, and responds to the second attempt with `AlreadyHeld`. Returns the time
@@ -129,11 +129,10 @@ fn confirmation_without_a_response_ends_at_the_wait_limit() {
 #[test]
 fn revoked_own_record_is_freed_and_retried_at_a_limited_rate() {
     let mut acquire = acquisition(None);
-    let revoked = LockRecord {
-        owner_id: Some(OWN_ID),
-        revoked_ago: Some(secs(1)),
-        ..record(0, LEFT)
-    };
+    let revoked = record(0, LEFT).with_lease(|lease| {
+        lease.owner_id = Some(OWN_ID);
+        lease.revoked_ago = Some(secs(1));
+    });
     send_first_attempt(&mut acquire);
     let (mut now, mut requests, mut released) = (START, 0, 0);
     acquire.handle_response(now, &timed_response(now, failure(FailureKind::Unknown)));

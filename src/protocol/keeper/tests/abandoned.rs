@@ -75,7 +75,6 @@ fn response(outcome: Result<Response, Failure>) -> Box<TimedResponse> {
 /// Returns the record of a holder whose command has sessions.
 fn record(owner_id: OwnerId) -> LockRecord {
     LockRecord {
-        owner_id: Some(owner_id),
         sessions: Some(SessionNote {
             instance: ServerInstance {
                 server: "db:3306/1".to_owned(),
@@ -86,6 +85,7 @@ fn record(owner_id: OwnerId) -> LockRecord {
             sessions: Vec::new(),
         }),
         ..LockRecord::never_held("init".parse().expect("a name"))
+            .with_lease(|lease| lease.owner_id = Some(owner_id))
     }
 }
 

@@ -47,8 +47,8 @@ fn granted(waited: Duration, checks_address: bool) -> (Keeper, BootInstant) {
 
 fn record(owner_id: Option<OwnerId>) -> LockRecord {
     let mut record = LockRecord::never_held("init".parse().expect("a name"));
-    record.owner_id = owner_id;
-    record.version.token = TOKEN;
+    record.lease.owner_id = owner_id;
+    record.lease.version.token = TOKEN;
     record
 }
 
