@@ -35,21 +35,35 @@ pub enum EndingStep {
     Finished(u32),
 }
 
+/// When and where the next look takes place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct NextLook {
+    at: BootInstant,
+    /// True if it uses a connection to another host, because the noted sessions are not on the server of the lease.
+    on_other_host: bool,
+}
+
+impl NextLook {
+    const fn at(at: BootInstant) -> Self {
+        Self {
+            at,
+            on_other_host: false,
+        }
+    }
+}
+
 /// The sessions that a command has left on the server, until they have ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct EndingSessions {
     /// What to look for. None until the record is read.
     look: Option<SessionLook>,
     started: BootInstant,
-    next_at: BootInstant,
+    next: NextLook,
     pause: Duration,
     killed: BTreeSet<u64>,
     denied: BTreeSet<u64>,
     left: Vec<ListedSession>,
     elsewhere: Option<String>,
-    /// True if the next look uses a connection to another host, because the noted sessions are not on the server of the
-    /// lease.
-    on_other_host: bool,
     /// Ports of the dead command's connections that another program may use now, as the looks found.
     unproven: Vec<u16>,
     failure: Option<Failure>,
@@ -83,13 +97,12 @@ impl EndingSessions {
         Self {
             look: None,
             started: now,
-            next_at: now,
+            next: NextLook::at(now),
             pause: FIRST_PAUSE,
             killed: BTreeSet::new(),
             denied: BTreeSet::new(),
             left: Vec::new(),
             elsewhere: None,
-            on_other_host: false,
             unproven: Vec::new(),
             failure: None,
             is_single_look: false,
@@ -109,8 +122,8 @@ impl EndingSessions {
             let killed = u32::try_from(self.killed.len()).unwrap_or(u32::MAX);
             return EndingStep::Finished(killed);
         }
-        match now < self.next_at {
-            true => EndingStep::Wait(self.next_at),
+        match now < self.next.at {
+            true => EndingStep::Wait(self.next.at),
             false => EndingStep::Send(self.request()),
         }
     }
@@ -121,13 +134,13 @@ impl EndingSessions {
             Some(look) => Request::EndSessions(Box::new(EndSessionsRequest {
                 look: SessionLook {
                     // The connections lead to the server of the lease.
-                    connections: match self.on_other_host {
+                    connections: match self.next.on_other_host {
                         true => CommandConnections::default(),
                         false => look.connections.clone(),
                     },
                     ..look.clone()
                 },
-                on_other_host: self.on_other_host,
+                on_other_host: self.next.on_other_host,
                 kill: self.kills(),
                 skip: self.killed.union(&self.denied).copied().collect(),
             })),
@@ -163,13 +176,14 @@ impl EndingSessions {
         self.failure = None;
         // One look consists of a request to the server of the lease and, if it has none of the noted sessions, one to the
         // server that had them.
-        let was_on_other_host = std::mem::take(&mut self.on_other_host);
-        if elsewhere.is_some() && found.listed.is_empty() && !was_on_other_host {
-            self.on_other_host = true;
-            self.next_at = now;
+        if elsewhere.is_some() && found.listed.is_empty() && !self.next.on_other_host {
+            self.next = NextLook {
+                at: now,
+                on_other_host: true,
+            };
             return;
         }
-        self.next_at = now + self.pause;
+        self.next = NextLook::at(now + self.pause);
         self.pause = (2 * self.pause).min(LONGEST_PAUSE);
         let kills = self.kills();
         let is_left = |listed: &&ListedSession| kills || listed.is_executing();
@@ -194,8 +208,7 @@ impl EndingSessions {
 
     fn failed(&mut self, now: BootInstant, failure: Failure) {
         self.failure = Some(failure);
-        self.on_other_host = false;
-        self.next_at = now + RETRY_DELAY;
+        self.next = NextLook::at(now + RETRY_DELAY);
     }
 
     /// Returns the instant at which the first look was due.
@@ -265,8 +278,8 @@ impl EndingSessions {
     pub fn normalize_for_model(&mut self, now: BootInstant) {
         let past = BootInstant::new(Duration::ZERO);
         self.started = past;
-        if self.next_at <= now {
-            self.next_at = past;
+        if self.next.at <= now {
+            self.next.at = past;
         }
         if self.has_looked() {
             self.pause = LONGEST_PAUSE;
