@@ -27,7 +27,8 @@ mod queue_lock;
 use std::time::Duration;
 
 use self::backoff::{Backoff, LONGEST_PAUSE};
-use self::limits::TimeLimits;
+pub use self::limits::WaitLimits;
+use self::limits::{FinalStep, TimeLimits};
 use self::queue_lock::QueueLockHealth;
 use crate::lease::instant::BootInstant;
 use crate::lease::timing::Timing;
@@ -52,17 +53,6 @@ const LONG_WAIT: Duration = Duration::from_secs(10);
 /// Time for which a waiter leaves a free record to an earlier waiter that polls or is on another node. After this time,
 /// it tries to acquire the record, because it cannot quickly detect that the earlier waiter is dead.
 const HEAD_PRIORITY: Duration = Duration::from_secs(3);
-
-/// Time limits of an acquisition. The final step of a wait may exceed a limit by a fraction of a second (`limits`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct WaitLimits {
-    /// Maximum time to wait for the lease after the server's first response. None waits forever.
-    pub wait: Option<Duration>,
-    /// Maximum time from the start to the server's first response, and maximum time to confirm a grant. If it
-    /// is zero, one attempt is sent, and has time for one connect and one response. If the server has too many connections,
-    /// the longer of `wait` and `connect` limits the time to the first response.
-    pub connect: Duration,
-}
 
 /// The next step for the caller.
 #[derive(Debug)]
@@ -276,6 +266,16 @@ impl Acquire {
         self.backoff.sent(now, cost);
         let left = limit.map(|limit| limit.since(now));
         NextRequest::Send(self.request(now, left))
+    }
+
+    /// Returns the instant at which to give up. None if no limit applies in the current phase.
+    fn limit(&self) -> Option<BootInstant> {
+        let step = match self.phase {
+            AcquirePhase::Confirm { since, .. } => FinalStep::Confirm { since },
+            AcquirePhase::TryAcquire(_) | AcquirePhase::FreeOwnRecord(..) => FinalStep::Attempt,
+            _ => FinalStep::None,
+        };
+        (self.limits).limit(step, self.failure.is_some(), self.timing.request_timeout)
     }
 
     fn give_up(&mut self, now: BootInstant) -> NotGranted {

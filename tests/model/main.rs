@@ -19,6 +19,7 @@
 //! - Statements that outlive their command and all dlock processes, until they end, are killed, or the server restarts.
 //!   Renewals note their sessions (`server/statements`), and the next contender ends them.
 //! - Commands that end at any time, waiters that give up, and an operator that revokes a lease.
+//! - Commands with `--once`, and a server that refuses to write the history.
 //! - Reads over a new connection, before a command starts and while it runs. They may fail, or find another server.
 //!
 //! Time passes in ticks (`time`), and each run has a last tick. A lease lasts four ticks. Within a tick, events happen

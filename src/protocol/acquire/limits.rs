@@ -1,15 +1,36 @@
-//! Time limits of an acquisition.
+//! The time limits of an acquisition.
 
 use std::time::Duration;
 
-use super::{Acquire, AcquirePhase, WaitLimits};
 use crate::lease::instant::BootInstant;
 
 /// Minimum wait limit during the last step of a wait: an attempt on a free record, or the confirmation of a lease. This
 /// time is too short for a user to notice, and long enough for a slow network.
 pub(super) const FINAL_TRY: Duration = Duration::from_millis(250);
 
-/// The time limits of one acquisition, and what they are measured from.
+/// Time limits of an acquisition. The final step of a wait may exceed a limit by a fraction of a second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct WaitLimits {
+    /// Maximum time to wait for the lease after the server's first response. None waits forever.
+    pub wait: Option<Duration>,
+    /// Maximum time from the start to the server's first response, and maximum time to confirm a grant. If it
+    /// is zero, one attempt is sent, and has time for one connect and one response. If the server has too many connections,
+    /// the longer of `wait` and `connect` limits the time to the first response.
+    pub connect: Duration,
+}
+
+/// The step of an acquisition that may exceed the wait limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FinalStep {
+    /// The acquisition waits, so it may not exceed the limit.
+    None,
+    /// An attempt on a free record, or the release of an own record.
+    Attempt,
+    /// The confirmation of a lease, since this instant.
+    Confirm { since: BootInstant },
+}
+
+/// The time limits of one acquisition, and the instants from which they are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct TimeLimits {
     pub(super) limits: WaitLimits,
@@ -44,6 +65,34 @@ impl TimeLimits {
         self.first_response.is_some()
     }
 
+    /// Returns the instant at which to give up during `step`. None if no limit applies. `has_failed` is true if the latest
+    /// request has failed.
+    pub(super) fn limit(
+        &self,
+        step: FinalStep,
+        has_failed: bool,
+        request_timeout: Duration,
+    ) -> Option<BootInstant> {
+        let WaitLimits { wait, connect } = self.limits;
+        let Some(first_response) = self.first_response else {
+            return match has_failed {
+                // The server has responded that it has too many connections, so the wait for a connection counts as a
+                // wait for the lock.
+                _ if self.was_full => wait.map(|wait| self.started + wait.max(connect)),
+                // With a limit of zero, there is one attempt, which has time for one connect and one response.
+                false if connect.is_zero() => Some(self.started + 2 * request_timeout),
+                _ => Some(self.started + connect),
+            };
+        };
+        let (least, confirmed_by) = match step {
+            FinalStep::Confirm { since } => (FINAL_TRY, Some(since + connect.max(FINAL_TRY))),
+            FinalStep::Attempt => (FINAL_TRY, None),
+            FinalStep::None => (Duration::ZERO, None),
+        };
+        let turn = wait.map(|wait| first_response + wait.max(least));
+        turn.into_iter().chain(confirmed_by).min()
+    }
+
     /// Removes the start if no limit depends on it any more. Returns true if so.
     pub(super) fn normalize_for_model(&mut self) -> bool {
         let is_over = (self.has_response() || self.was_full) && self.limits.wait.is_none();
@@ -52,36 +101,5 @@ impl TimeLimits {
             (self.started, self.first_response) = (past, Some(past));
         }
         is_over
-    }
-}
-
-impl Acquire {
-    /// Returns the instant at which to give up. None if no limit applies in the current phase.
-    pub(super) fn limit(&self) -> Option<BootInstant> {
-        let TimeLimits {
-            limits: WaitLimits { wait, connect },
-            started,
-            first_response,
-            was_full,
-        } = self.limits;
-        let Some(first_response) = first_response else {
-            return match &self.failure {
-                // The server has responded that it has too many connections, so the wait for a connection counts as a
-                // wait for the lock.
-                _ if was_full => wait.map(|wait| started + wait.max(connect)),
-                // With a limit of zero, there is one attempt, which has time for one connect and one response.
-                None if connect.is_zero() => Some(started + 2 * self.timing.request_timeout),
-                _ => Some(started + connect),
-            };
-        };
-        let (least, confirmed_by) = match self.phase {
-            AcquirePhase::Confirm { since, .. } => {
-                (FINAL_TRY, Some(since + connect.max(FINAL_TRY)))
-            }
-            AcquirePhase::TryAcquire(_) | AcquirePhase::FreeOwnRecord(..) => (FINAL_TRY, None),
-            _ => (Duration::ZERO, None),
-        };
-        let turn = wait.map(|wait| first_response + wait.max(least));
-        turn.into_iter().chain(confirmed_by).min()
     }
 }
