@@ -58,7 +58,7 @@ int kill(pid_t pid, int number) {
 /// because the proxy holds the contender's read request until the server has committed the renewal.
 #[test]
 fn without_the_margin_a_command_that_dies_slowly_overlaps_the_next_command() {
-    compare("margin", ScenarioResult::TwoAlive, 6, |scene| {
+    compare("margin", ScenarioResult::TwoAlive, 20, |scene| {
         let port = scene.database.port;
         let (proxy, contenders) = (Proxy::to(port), Proxy::to(port));
         let dlock = scene.exec(proxy.port()).args(["--ttl", "3s"]);
