@@ -84,9 +84,8 @@ pub enum Released {
 enum ReleasePhase {
     HandOff,
     Release,
-    /// The release has found no lease, for this reason if it is known. A renewal tells whether the database has lost the
-    /// grant, or had not applied it yet.
-    CheckLoss(Option<Loss>),
+    /// The release has found no lease. A renewal tells whether the database has lost the grant, or had not applied it yet.
+    CheckLoss,
     Over(Released),
 }
 
@@ -100,6 +99,8 @@ pub struct Releasing {
     /// True if an earlier release request was sent and failed, so its outcome is unknown.
     is_unknown: bool,
     failure: Option<Failure>,
+    /// The result if the release has found no lease and nothing better becomes known. None if it has not.
+    no_lease: Option<Released>,
     /// The failure because of which the history is not written. None if it is written.
     unrecorded: Option<Failure>,
     limits: ReleaseLimits,
@@ -131,6 +132,7 @@ impl Releasing {
             next_at: now,
             is_unknown: false,
             failure: None,
+            no_lease: None,
             unrecorded: None,
             limits,
         }
@@ -143,7 +145,10 @@ impl Releasing {
             return ReleaseStep::Finished(released.clone());
         }
         if now >= until {
-            return ReleaseStep::GivenUp(self.failure.clone());
+            return match &self.no_lease {
+                Some(released) => ReleaseStep::Finished(released.clone()),
+                None => ReleaseStep::GivenUp(self.failure.clone()),
+            };
         }
         if self.in_flight {
             return ReleaseStep::Wait(until);
@@ -166,7 +171,7 @@ impl Releasing {
                 let owner_id = self.request.owner_id;
                 Request::HandOff(Grant { owner_id, token })
             }
-            (ReleasePhase::CheckLoss(_), Some(token)) => {
+            (ReleasePhase::CheckLoss, Some(token)) => {
                 let owner_id = self.request.owner_id;
                 let grant = Grant { owner_id, token };
                 Request::Renew(RenewRequest::new(grant, QueueLock::Unavailable))
@@ -196,24 +201,34 @@ impl Releasing {
             }
             (_, Ok(Response::NotHolder(loss))) => {
                 let is_certain = self.request.token.is_none() || *loss == Some(Loss::Revoked);
-                self.phase = match is_certain {
-                    true => ReleasePhase::Over(self.not_holder(*loss)),
-                    false => ReleasePhase::CheckLoss(*loss),
+                // A later release may fail, which must not hide that this one has found no lease.
+                let released = match self.no_lease.take() {
+                    Some(earlier) => earlier,
+                    None => self.not_holder(*loss),
                 };
+                if is_certain {
+                    self.phase = ReleasePhase::Over(released);
+                } else {
+                    self.phase = ReleasePhase::CheckLoss;
+                    self.no_lease = Some(released);
+                }
             }
-            (ReleasePhase::CheckLoss(loss), Ok(Response::Lost(record))) => {
+            (ReleasePhase::CheckLoss, Ok(Response::Lost(record))) => {
                 let is_lost_grant =
                     (self.request.token).is_some_and(|token| has_lost(record, token));
-                self.phase = ReleasePhase::Over(match is_lost_grant {
-                    true => Released::NotHolder(Loss::LostGrant),
-                    false => self.not_holder(*loss),
+                self.phase = ReleasePhase::Over(match (is_lost_grant, self.no_lease.take()) {
+                    (false, Some(released)) => released,
+                    (false, None) => Released::NotHolder(Loss::TakenOver),
+                    (true, _) => Released::NotHolder(Loss::LostGrant),
                 });
             }
-            (ReleasePhase::CheckLoss(_), Ok(_)) => {
+            // The server had not applied the grant when it sent the response to the release.
+            (ReleasePhase::CheckLoss, Ok(_)) => {
+                self.no_lease = None;
                 self.phase = ReleasePhase::Release;
                 self.next_at = now + RETRY_DELAY;
             }
-            (ReleasePhase::CheckLoss(_), Err(failure)) => {
+            (ReleasePhase::CheckLoss, Err(failure)) => {
                 self.phase = ReleasePhase::Release;
                 self.failed(now, failure);
             }

@@ -136,6 +136,10 @@ pub(crate) struct EndedRun {
 }
 
 /// A client, which runs one dlock process at a time.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each flag is an independent part of the state"
+)]
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
     /// Number of the current dlock process of this client. The owner id contains this number and the client's number.
@@ -173,6 +177,8 @@ pub(crate) struct Client {
     pub(crate) sessions: SessionIds,
     /// The token of a run that ended with status 0 in this step. None if no such run ended.
     pub(crate) success: Option<u8>,
+    /// True if a release of the current process has found no lease.
+    found_no_lease: bool,
     /// True if a run ended with status 0 although its lease was reported or recorded as lost or revoked.
     pub(crate) false_success: bool,
 }
@@ -199,6 +205,7 @@ impl Client {
             once: false,
             sessions: SessionIds::EMPTY,
             success: None,
+            found_no_lease: false,
             false_success: false,
         }
     }
@@ -280,7 +287,7 @@ impl Client {
         self.command = Command::NotStarted;
         self.failed = false;
         self.had_fault = false;
-        (self.loss, self.run) = (None, None);
+        (self.loss, self.run, self.found_no_lease) = (None, None, false);
         (self.reads_address, self.drops_connection) = (false, false);
         self.once = run.once;
         let settings = KeeperSettings {
@@ -310,14 +317,13 @@ impl Client {
     /// Makes a step of the parent without an input. Returns false if no step was possible.
     pub(crate) fn act(&mut self, now: Tick, variant: Variant) -> bool {
         match &mut self.parent {
-            Parent::Alive(_) => self.act_with_keeper(now, variant),
             // The monitor waits until the tree is dead.
             Parent::Abandoned(_)
                 if self.command != Command::Ended && variant != Variant::ReleasedBeforeDeath =>
             {
                 false
             }
-            Parent::Abandoned(_) => self.act_with_keeper(now, variant),
+            Parent::Alive(_) | Parent::Abandoned(_) => self.act_with_keeper(now, variant),
             Parent::NotStarted | Parent::Ended { .. } => false,
         }
     }
@@ -403,6 +409,7 @@ impl Client {
                     self.step_monitor(now, SupervisorInput::Lost);
                 }
                 Notice::Released(released) => is_released = self.released(&released, variant),
+                Notice::NotReleased(_) => self.not_released(),
                 Notice::NotGranted(NotGranted::AlreadyDone(_)) => {}
                 Notice::NotGranted(reason) => panic!("the model sets no wait limit: {reason:?}"),
                 _ => {}
@@ -498,6 +505,15 @@ impl Client {
         outcome.held_lease()
     }
 
+    /// Ends a run whose release was given up. Without `--once`, it counts as a success if the command has succeeded,
+    /// unless a response has shown that the lease was lost.
+    fn not_released(&mut self) {
+        let is_success = self
+            .run
+            .is_some_and(|run| run.outcome.status() == Status::OK);
+        self.false_success |= is_success && !self.once && self.found_no_lease;
+    }
+
     pub(crate) fn send(&mut self, now: Tick, request: Request) {
         trace::add(|| format!("→ {}", trace::request(&request)));
         let is_first = self.connection.is_none();
@@ -568,6 +584,7 @@ impl Client {
         }
         match &outcome {
             Err(_) => self.connection = None,
+            Ok(Response::NotHolder(Some(_))) => self.found_no_lease = true,
             Ok(response) => {
                 connection.session_is_recorded |= matches!(response, Response::Renewed(_));
             }
@@ -668,7 +685,7 @@ impl Client {
     /// Returns true if the monitor has not stopped the command and no loss of the lease was reported.
     pub(crate) fn is_unharmed(&self) -> bool {
         let is_stopped = self.monitor.is_some_and(|monitor| monitor.is_stopping());
-        !is_stopped && !(self.is_holding() && self.loss.is_some())
+        !(is_stopped || self.is_holding() && self.loss.is_some())
     }
 
     /// Returns the token of the current process's lease, even if the lease has expired. None if the process has no

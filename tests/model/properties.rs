@@ -114,6 +114,10 @@ fn statement_properties() -> Vec<Property<Run>> {
     ]
 }
 
+#[allow(
+    clippy::too_many_lines,
+    reason = "a list with one entry for each property"
+)]
 fn lease_properties() -> Vec<Property<Run>> {
     vec![
         Property::always(EXCLUSION, |_, world: &World| world.running() <= 1),

@@ -56,7 +56,9 @@ pub(crate) fn response(outcome: &Result<Response, Failure>) -> String {
     match outcome {
         Ok(Response::Granted(token, _)) => format!("granted, token {token}"),
         Ok(Response::AlreadyHeld(token)) => format!("already held, token {token}"),
-        Ok(Response::NotAcquired(record, _)) if record.lease.owner_id.is_some() => "held".to_owned(),
+        Ok(Response::NotAcquired(record, _)) if record.lease.owner_id.is_some() => {
+            "held".to_owned()
+        }
         Ok(Response::NotAcquired(..)) => "not acquired".to_owned(),
         Ok(Response::Record(record)) => match &record.sessions {
             Some(_) => "the record notes sessions".to_owned(),
@@ -72,10 +74,9 @@ pub(crate) fn response(outcome: &Result<Response, Failure>) -> String {
         Ok(Response::Lost(record)) if record.lease.owner_id.is_none() => {
             "not the holder, nobody is".to_owned()
         }
-        Ok(Response::Lost(_)) => "not the holder".to_owned(),
         Ok(Response::HandedOff) => "handed off".to_owned(),
         Ok(Response::Released) => "released".to_owned(),
-        Ok(Response::NotHolder(_)) => "not the holder".to_owned(),
+        Ok(Response::Lost(_) | Response::NotHolder(_)) => "not the holder".to_owned(),
         Ok(other) => format!("{other:?}"),
         Err(_) => "no response".to_owned(),
     }

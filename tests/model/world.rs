@@ -454,6 +454,10 @@ impl Model for Run {
         }
     }
 
+    #[allow(
+        clippy::too_many_lines,
+        reason = "a list with one entry for each kind of event"
+    )]
     fn next_state(&self, world: &World, event: Event) -> Option<World> {
         let mut world = world.clone();
         let now = world.now;

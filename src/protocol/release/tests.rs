@@ -169,6 +169,25 @@ fn release_of_a_revoked_lease_needs_no_check() {
     };
 }
 
+#[test]
+fn release_without_a_lease_is_a_loss_although_nothing_more_becomes_known() {
+    for loss in [None, Some(Loss::TakenOver)] {
+        let mut releasing = releasing(RunHistory::Written);
+        exchange(&mut releasing, NOW, Ok(Response::NotHolder(loss)));
+        let mut step = after_check(&mut releasing, refused(FailureKind::Unreachable));
+        while let ReleaseStep::Wait(at) = step {
+            if !releasing.in_flight && at < NOW + Duration::from_secs(4) {
+                exchange(&mut releasing, at, refused(FailureKind::Unreachable));
+            }
+            step = releasing.next(at, false);
+        }
+        let ReleaseStep::Finished(Released::NotHolder(found)) = step else {
+            panic!("{step:?}");
+        };
+        assert_eq!(found, Loss::TakenOver);
+    }
+}
+
 /// Otherwise the lease would stay held until it expires.
 #[test]
 fn release_is_tried_again_if_the_server_had_not_applied_the_grant_yet() {
