@@ -199,39 +199,8 @@ impl Releasing {
                     None => Released::Recorded,
                 });
             }
-            (_, Ok(Response::NotHolder(loss))) => {
-                let is_certain = self.request.token.is_none() || *loss == Some(Loss::Revoked);
-                // A later release may fail, which must not hide that this one has found no lease.
-                let released = match self.no_lease.take() {
-                    Some(earlier) => earlier,
-                    None => self.not_holder(*loss),
-                };
-                if is_certain {
-                    self.phase = ReleasePhase::Over(released);
-                } else {
-                    self.phase = ReleasePhase::CheckLoss;
-                    self.no_lease = Some(released);
-                }
-            }
-            (ReleasePhase::CheckLoss, Ok(Response::Lost(record))) => {
-                let is_lost_grant =
-                    (self.request.token).is_some_and(|token| has_lost(record, token));
-                self.phase = ReleasePhase::Over(match (is_lost_grant, self.no_lease.take()) {
-                    (false, Some(released)) => released,
-                    (false, None) => Released::NotHolder(Loss::TakenOver),
-                    (true, _) => Released::NotHolder(Loss::LostGrant),
-                });
-            }
-            // The server had not applied the grant when it sent the response to the release.
-            (ReleasePhase::CheckLoss, Ok(_)) => {
-                self.no_lease = None;
-                self.phase = ReleasePhase::Release;
-                self.next_at = now + RETRY_DELAY;
-            }
-            (ReleasePhase::CheckLoss, Err(failure)) => {
-                self.phase = ReleasePhase::Release;
-                self.failed(now, failure);
-            }
+            (ReleasePhase::CheckLoss, outcome) => self.loss_checked(now, outcome),
+            (_, Ok(Response::NotHolder(loss))) => self.found_no_lease(*loss),
             (_, Ok(_)) => {}
             (_, Err(failure)) => {
                 self.is_unknown |= response.could_release;
@@ -252,6 +221,47 @@ impl Releasing {
                 self.failed(now, failure);
             }
         }
+    }
+
+    /// Handles a release that has found no lease, with the reason if it is known.
+    fn found_no_lease(&mut self, loss: Option<Loss>) {
+        // A later release may fail, which must not hide that this one has found no lease.
+        let released = match self.no_lease.take() {
+            Some(earlier) => earlier,
+            None => self.not_holder(loss),
+        };
+        if self.request.token.is_none() || loss == Some(Loss::Revoked) {
+            self.phase = ReleasePhase::Over(released);
+        } else {
+            self.phase = ReleasePhase::CheckLoss;
+            self.no_lease = Some(released);
+        }
+    }
+
+    /// Handles the response to the renewal after a release that has found no lease.
+    fn loss_checked(&mut self, now: BootInstant, outcome: &Result<Response, Failure>) {
+        let next = match outcome {
+            Ok(Response::Lost(record)) => {
+                let is_lost_grant =
+                    (self.request.token).is_some_and(|token| has_lost(record, token));
+                ReleasePhase::Over(match (is_lost_grant, self.no_lease.take()) {
+                    (false, Some(released)) => released,
+                    (false, None) => Released::NotHolder(Loss::TakenOver),
+                    (true, _) => Released::NotHolder(Loss::LostGrant),
+                })
+            }
+            // The server had not applied the grant when it sent the response to the release.
+            Ok(_) => {
+                self.no_lease = None;
+                self.next_at = now + RETRY_DELAY;
+                ReleasePhase::Release
+            }
+            Err(failure) => {
+                self.failed(now, failure);
+                ReleasePhase::Release
+            }
+        };
+        self.phase = next;
     }
 
     fn failed(&mut self, now: BootInstant, failure: &Failure) {
