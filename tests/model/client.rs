@@ -584,7 +584,13 @@ impl Client {
         }
         match &outcome {
             Err(_) => self.connection = None,
-            Ok(Response::NotHolder(Some(_))) => self.found_no_lease = true,
+            Ok(Response::NotHolder(Some(_))) => {
+                self.found_no_lease = true;
+                if variant == Variant::LossForgotten {
+                    outcome = Err(failure(FailureKind::Unknown));
+                    self.connection = None;
+                }
+            }
             Ok(response) => {
                 connection.session_is_recorded |= matches!(response, Response::Renewed(_));
             }

@@ -196,6 +196,15 @@ const ONCE: Run = Run {
     ..Run::sound()
 };
 
+#[test]
+fn release_that_forgets_a_lost_lease_is_detected() {
+    assert_broken_by(
+        Variant::LossForgotten,
+        (1, FaultKinds::StopsAndStalls, 7),
+        NO_FALSE_SUCCESS,
+    );
+}
+
 /// In this run, the server refuses to write the history.
 #[test]
 fn lease_is_released_although_the_history_cannot_be_written() {

@@ -52,6 +52,8 @@ pub(crate) enum Variant {
     /// With `--once`, a contender that is granted the lease ignores a success that was recorded after it had read the
     /// successes.
     SuccessAfterReadIgnored,
+    /// A release that finds no lease counts as failed.
+    LossForgotten,
     /// A release that the server refuses because of the history is repeated with the history.
     HistoryRequired,
 }
