@@ -183,7 +183,7 @@ struct Place {
 pub struct Acquire {
     owner_id: OwnerId,
     timing: Timing,
-    limits: TimeLimits,
+    time: TimeLimits,
     queue_lock: QueueLockHealth,
     phase: AcquirePhase,
     /// True after a request is returned to the caller, until its response is handled.
@@ -205,7 +205,7 @@ impl Acquire {
         Self {
             owner_id,
             timing,
-            limits: TimeLimits::new(limits, now),
+            time: TimeLimits::new(limits, now),
             queue_lock: QueueLockHealth::new(),
             phase: AcquirePhase::TryAcquire(AcquireMode::First),
             in_flight: false,
@@ -225,7 +225,7 @@ impl Acquire {
     /// Returns the instant from which the limits of the acquisition are measured.
     #[must_use]
     pub const fn started(&self) -> BootInstant {
-        self.limits.started()
+        self.time.started()
     }
 
     /// Returns the next step at `now`.
@@ -275,7 +275,9 @@ impl Acquire {
             AcquirePhase::TryAcquire(_) | AcquirePhase::FreeOwnRecord(..) => FinalStep::Attempt,
             _ => FinalStep::None,
         };
-        (self.limits).limit(step, self.failure.is_some(), self.timing.request_timeout)
+        let has_failed = self.failure.is_some();
+        self.time
+            .limit(step, has_failed, self.timing.request_timeout)
     }
 
     fn give_up(&mut self, now: BootInstant) -> NotGranted {
@@ -357,7 +359,7 @@ impl Acquire {
         self.in_flight = false;
         self.backoff.next_at = now;
         if response.outcome.is_ok() {
-            self.limits.responded(now);
+            self.time.responded(now);
             if self.failure.take().is_some() {
                 self.backoff.recover();
             }
@@ -535,7 +537,7 @@ impl Acquire {
         {
             last.ahead = 0;
         }
-        if self.limits.normalize_for_model() {
+        if self.time.normalize_for_model() {
             self.failure = None;
             if let Some(last) = &mut self.observed {
                 last.record = LockRecord::never_held(last.record.action.clone());

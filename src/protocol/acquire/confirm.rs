@@ -28,7 +28,7 @@ impl Acquire {
     /// have expired. If the lease may already have expired, or if it is an earlier lease that the database contains
     /// again, dlock frees the record.
     pub(super) fn confirm(&mut self, now: BootInstant, token: Token) {
-        let granted = self.unknown_since.unwrap_or(self.limits.started());
+        let granted = self.unknown_since.unwrap_or(self.time.started());
         let until = self.timing.deadline(granted).kill;
         let is_possible = self.lost_grants.is_own_lease_possible(now, token);
         self.phase = match is_possible && now < until {

@@ -40,7 +40,7 @@ impl Acquire {
         let waited = is_cut.then(|| response.received.since(response.sent));
         self.queue_lock.connection_lost(waited);
         match failure.kind {
-            FailureKind::LoginRefused if self.limits.has_response() => {}
+            FailureKind::LoginRefused if self.time.has_response() => {}
             FailureKind::LoginRefused
             | FailureKind::Denied
             | FailureKind::Config
@@ -60,7 +60,7 @@ impl Acquire {
                 }
                 return true;
             }
-            FailureKind::TooManyConnections => self.limits.was_full = true,
+            FailureKind::TooManyConnections => self.time.was_full = true,
             _ => {}
         }
         false
@@ -95,7 +95,7 @@ impl Acquire {
         self.backoff.next_at = now + pause;
         self.failure = Some(failure.clone());
         // Before the first response, the last attempt starts shortly before the limit.
-        if !self.limits.has_response()
+        if !self.time.has_response()
             && let Some(limit) = self.limit()
             && now < limit - FINAL_TRY
         {

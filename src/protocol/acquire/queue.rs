@@ -173,7 +173,7 @@ impl Acquire {
     /// session can be foreign until its grant is committed. Therefore the maximum time is one ttl, or half of `--wait` if
     /// that is shorter. None if this time is too short to be worth a wait.
     fn foreign_limit(&self) -> Option<Duration> {
-        let half = self.limits.limits.wait.map(|wait| wait / 2);
+        let half = self.time.limits.wait.map(|wait| wait / 2);
         let limit = half.into_iter().chain([self.timing.ttl]).min();
         limit.filter(|limit| *limit >= LONGEST_PAUSE)
     }

@@ -91,7 +91,7 @@ fn confirmation_without_a_response_ends_at_the_wait_limit() {
         (None, 60, secs(30)),
     ] {
         let mut acquire = acquisition(wait);
-        acquire.limits.limits.connect = secs(connect);
+        acquire.time.limits.connect = secs(connect);
         let confirming_since = unknown_grant(&mut acquire, FailureKind::Unknown, START);
         let mut now = confirming_since;
         let mut in_flight = false;
