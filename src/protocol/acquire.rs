@@ -411,16 +411,13 @@ impl Acquire {
     fn own_record_freed(&mut self) {
         self.unknown_since = None;
         let try_again = AcquirePhase::TryAcquire(AcquireMode::IfFree);
-        self.phase = match std::mem::replace(&mut self.phase, try_again) {
-            AcquirePhase::FreeOwnRecord(token, done) => {
-                self.lost_grants.add_spent(token);
-                done.map_or(
-                    AcquirePhase::TryAcquire(AcquireMode::IfFree),
-                    AcquirePhase::Done,
-                )
+        let before = std::mem::replace(&mut self.phase, try_again);
+        if let AcquirePhase::FreeOwnRecord(token, done) = before {
+            self.lost_grants.add_spent(token);
+            if let Some(success) = done {
+                self.phase = AcquirePhase::Done(success);
             }
-            _ => AcquirePhase::TryAcquire(AcquireMode::IfFree),
-        };
+        }
     }
 
     /// Handles the response to a read on another connection.

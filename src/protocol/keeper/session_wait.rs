@@ -27,7 +27,8 @@ pub struct SessionWait {
     ending: EndingSessions,
     owner: SessionOwner,
     proof: LeaseProof,
-    /// Instant at which the wait ends if a look has been tried. None waits until the sessions have ended.
+    /// Instant at which the wait ends if a look has been tried, or if it is for a single look, even without a response. None
+    /// waits until the sessions have ended.
     until: Option<BootInstant>,
     /// Instant until which the wait continues even if the lease has expired.
     at_least: BootInstant,
@@ -97,7 +98,9 @@ impl SessionWait {
             request.look = self.ending.renewal_look().map(Box::new);
             return SessionWaitStep::Renew(Request::Renew(request));
         }
-        let has_tried = self.ending.has_looked() || self.ending.failure().is_some();
+        let has_tried = self.ending.has_looked()
+            || self.ending.failure().is_some()
+            || self.ending.is_single_look();
         if has_tried && self.until.is_some_and(|until| now >= until) {
             return SessionWaitStep::NotEnded(SessionsNotEnded::TimedOut);
         }

@@ -2,3 +2,4 @@
 
 mod abandoned;
 mod address;
+mod single_look;

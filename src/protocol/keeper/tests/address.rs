@@ -12,11 +12,11 @@ use crate::store::session::SessionPolicy;
 use crate::store::{EarlierSessions, LockRecord, Request, Response, TimedResponse};
 
 const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
-const OWNER_ID: OwnerId = OwnerId::new([7; 16]);
-const TOKEN: Token = Token(5);
+pub(super) const OWNER_ID: OwnerId = OwnerId::new([7; 16]);
+pub(super) const TOKEN: Token = Token(5);
 
 /// Returns a keeper whose first attempt is granted the lease `waited` after its connection was opened, and the instant.
-fn granted(waited: Duration, checks_address: bool) -> (Keeper, BootInstant) {
+pub(super) fn granted(waited: Duration, checks_address: bool) -> (Keeper, BootInstant) {
     let settings = KeeperSettings {
         timing: Timing::new(Duration::from_secs(30), None).expect("the ttl is long enough"),
         limits: WaitLimits {
