@@ -15,9 +15,6 @@ const TAB: &str = "\t";
 /// The key that moves the cursor to the start of the line.
 const CTRL_A: &str = "\x01";
 
-/// Cancels the command line.
-const CTRL_C: &str = "\x03";
-
 /// Maximum time until a shell has printed the words of a command line.
 const MAX_PRINT: Duration = Duration::from_secs(10);
 
@@ -89,22 +86,25 @@ impl Kind {
 }
 
 /// A shell, whose home folder is also its current folder.
-pub(super) struct Shell {
+pub(super) struct Shell<'a> {
     kind: Kind,
     pub(super) home: TempDir,
+    database: &'a Database,
+    /// The words of the command that starts the shell.
+    words: Vec<String>,
     terminal: Terminal,
 }
 
-impl Shell {
+impl<'a> Shell<'a> {
     /// Starts a shell in which dlock uses `database`.
     #[track_caller]
-    pub(super) fn on(database: &Database, kind: Kind) -> Self {
+    pub(super) fn on(database: &'a Database, kind: Kind) -> Self {
         Self::with(database, kind, &[])
     }
 
     /// Like [`Self::on`], with more environment variables, each in the form NAME=VALUE.
     #[track_caller]
-    pub(super) fn with(database: &Database, kind: Kind, environment: &[&str]) -> Self {
+    pub(super) fn with(database: &'a Database, kind: Kind, environment: &[&str]) -> Self {
         let home = tempfile::tempdir().expect("a temporary folder");
         let (name, text) = kind.settings();
         let settings = home.path().join(name);
@@ -130,13 +130,12 @@ impl Shell {
         .into();
         words.extend(environment.iter().map(|word| (*word).to_owned()));
         words.extend(kind.command(home.path()));
-        let mut terminal = Terminal::with(database, words);
-        // One row takes the longest line of the tests, so that the shell does not wrap it.
-        terminal.becomes(200, 50);
-        terminal.prompts();
+        let terminal = started(database, &words);
         Self {
             kind,
             home,
+            database,
+            words,
             terminal,
         }
     }
@@ -165,13 +164,14 @@ impl Shell {
 
     /// Types `typed` and the Tab key. Then prints the words of the command line instead of executing it, and returns
     /// what was printed. Returns an empty string if the shell prints nothing: if the Tab key does not complete a word that
-    /// begins with a quote, the shell waits for the end of the quote.
+    /// begins with a quote, the shell waits for the end of the quote. Then a new shell is started, because a busy shell may
+    /// miss Ctrl-C.
     #[track_caller]
     fn presses_tab(&mut self, typed: &str) -> String {
         self.terminal.types(&format!("{typed}{TAB}{CTRL_A}"));
         self.terminal.enters("printf '[%s]' ");
         if !self.terminal.sees_within(MAX_PRINT, "[dlock]") {
-            self.cancels();
+            self.terminal = started(self.database, &self.words);
             return String::new();
         }
         self.terminal.prompts();
@@ -179,21 +179,6 @@ impl Shell {
         let start = screen.rfind("[dlock]").expect("the string was seen");
         let end = screen[start..].rfind(']').expect("the string was seen");
         screen[start..=start + end].to_owned()
-    }
-
-    /// Cancels the command line. The terminal drops keys that it receives before the shell has handled Ctrl-C, and a busy
-    /// shell may miss Ctrl-C. So all keys are typed again until a command shows the end of the cancellation.
-    #[track_caller]
-    fn cancels(&mut self) {
-        for _ in 0..ATTEMPTS {
-            self.terminal.types(CTRL_C);
-            self.terminal.enters("echo can''celled");
-            if self.terminal.sees_within(MAX_PRINT, "cancelled") {
-                self.terminal.prompts();
-                return;
-            }
-        }
-        panic!("{:?}: Ctrl-C does not cancel the line", self.kind);
     }
 
     /// Types `typed`, the Tab key and the letter `X`, and returns the time from the Tab key until the terminal shows
@@ -224,6 +209,16 @@ impl Shell {
     pub(super) fn screen(&mut self) -> &str {
         self.terminal.screen()
     }
+}
+
+/// Starts the shell with the command `words`, and waits for its prompt.
+#[track_caller]
+fn started(database: &Database, words: &[String]) -> Terminal {
+    let mut terminal = Terminal::with(database, words);
+    // One row takes the longest line of the tests, so that the shell does not wrap it.
+    terminal.becomes(200, 50);
+    terminal.prompts();
+    terminal
 }
 
 /// Returns what `printf '[%s]'` prints for `words`.
