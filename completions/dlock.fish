@@ -66,7 +66,7 @@ complete -c dlock -n "__fish_dlock_needs_command" -f -a "doctor" -d 'Check the s
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "copy-to" -d 'Copy this program to a path, for images without a shell'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "version" -d 'Print the versions of the program and the schema'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "help" -d 'Print the long help of dlock or of a subcommand'
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -s a -l action -d 'Name of the lock, instead of NAME' -r -f -a "(__fish_dlock_lock_names)"
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -s a -l action -d 'Name of the lock, instead of NAME; give the option again for each further lock' -r -f -a "(__fish_dlock_lock_names)"
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s t -l ttl -d 'Length of the lease' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s w -l wait -d 'Maximum time to wait for the lock; 0 makes one attempt' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s E -l conflict-exit-code -d 'Exit status if the lock was held or paused until the waiting time ran out' -r -f

@@ -10,6 +10,7 @@ pub mod forget;
 pub mod help;
 pub mod history;
 pub mod list;
+pub mod outer;
 pub mod prune;
 pub mod release;
 #[cfg(feature = "serve")]

@@ -35,6 +35,13 @@ pub enum Event {
     Hook(HookTrigger, HookResult),
     /// The metrics thread sent a notification.
     Metrics(writer::Note),
+    /// An event of the lease with this number.
+    Lease(usize, LeaseEvent),
+}
+
+/// An event of one lease.
+#[derive(Debug)]
+pub enum LeaseEvent {
     /// The database thread has opened a connection.
     Connected(Box<ConnectedServer>),
     /// The server closed the connection while no request was in flight.

@@ -10,7 +10,6 @@ use std::fmt;
 
 pub use self::table::{TABLE, TableRow, help, row_of, rows};
 
-use crate::lease::action::Action;
 use crate::sys::signal_name;
 
 /// The exit status of the process, 0 to 255.
@@ -131,7 +130,7 @@ impl ExitError {
 
     /// Creates the error for a `signal` that ended the wait for `action`.
     #[must_use]
-    pub fn interrupted(signal: i32, action: &Action) -> Self {
+    pub fn interrupted(signal: i32, action: impl fmt::Display) -> Self {
         let why = format!(
             "{} while waiting for {action}",
             signal_name::describe(signal)

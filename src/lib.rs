@@ -42,7 +42,7 @@ use std::thread;
 use clap::error::ErrorKind;
 
 use crate::cli::{Cli, Command, Format};
-use crate::commands::exec::nested;
+use crate::commands::outer;
 use crate::exit::{ExitError, Status};
 use crate::process::hook;
 use crate::report::log::{EventKind, EventMeta};
@@ -95,7 +95,7 @@ pub fn run() -> Status {
 /// for commands and hooks, and those of the tests.
 #[must_use]
 pub fn variables_without_option() -> Vec<&'static str> {
-    let set_by_dlock = nested::VARIABLES.into_iter().chain(hook::VARIABLES);
+    let set_by_dlock = outer::VARIABLES.into_iter().chain(hook::VARIABLES);
     let of_tests = mutant::TEST_VARIABLES.iter().copied();
     set_by_dlock
         .chain([config::PASSWORD_VARIABLE])

@@ -52,8 +52,8 @@ impl MetricsResult {
 /// The facts of a run, for the metrics file and the hooks.
 #[derive(Debug, Clone)]
 pub struct RunMetrics {
-    /// The name of the lock.
-    pub action: Action,
+    /// The names of the locks.
+    pub actions: Vec<Action>,
     /// The holder label of this process.
     pub holder: String,
     /// Time from the start of dlock to the grant. Before the grant, the time since the start of
@@ -61,10 +61,10 @@ pub struct RunMetrics {
     pub wait: Duration,
     /// Time from the grant to the latest update of the facts. Zero before the grant.
     pub hold: Duration,
-    /// True if this process holds the lease, as far as this process can determine.
+    /// True if this process holds the leases, as far as this process can determine.
     pub held: bool,
-    /// The token of the lease. None before the grant.
-    pub token: Option<Token>,
+    /// The token of each lease, in the order of the names. Empty before the grant.
+    pub tokens: Vec<Token>,
     /// Number of renewals that succeeded.
     pub renewals: u64,
     /// Number of renewals that failed.
@@ -113,16 +113,16 @@ impl EarlierMetrics {
 const LATEST_SUCCESS: &str = "success_timestamp_seconds";
 
 impl RunMetrics {
-    /// Creates the facts of a run that has just started: `holder` is about to acquire `action`.
+    /// Creates the facts of a run that has just started: `holder` is about to acquire `actions`.
     #[must_use]
-    pub const fn new(action: Action, holder: String) -> Self {
+    pub const fn new(actions: Vec<Action>, holder: String) -> Self {
         Self {
-            action,
+            actions,
             holder,
             wait: Duration::ZERO,
             hold: Duration::ZERO,
             held: false,
-            token: None,
+            tokens: Vec::new(),
             renewals: 0,
             failures: 0,
             outcome: None,
@@ -147,7 +147,7 @@ impl RunMetrics {
     #[must_use]
     pub fn text(&self, earlier: Option<&EarlierMetrics>) -> String {
         let mut metrics = MetricsText {
-            action: escaped(self.action.as_str()),
+            actions: self.actions.iter().map(|it| escaped(it.as_str())).collect(),
             text: String::new(),
         };
         metrics.gauge(
@@ -175,8 +175,11 @@ impl RunMetrics {
             "Renewals of the lease that failed and were retried.",
             self.failures,
         );
-        if let Some(token) = self.token {
-            metrics.gauge("token", "Fencing token of the grant.", token);
+        if !self.tokens.is_empty() {
+            metrics.head("token", "Fencing token of the grant.", "gauge");
+            for (action, token) in metrics.actions.iter().zip(&self.tokens) {
+                let _ = writeln!(metrics.text, "dlock_token{{action=\"{action}\"}} {token}");
+            }
         }
         let is_success = self.outcome == Some(MetricsResult::Succeeded);
         let success = match self.ended_at.filter(|_| is_success) {
@@ -209,29 +212,27 @@ impl RunMetrics {
     }
 }
 
-/// The content of the metrics file while it is being built. Writing to a String cannot fail.
+/// The content of the metrics file while it is being built. Each metric has a sample for each lock. Writing to a String
+/// cannot fail.
 struct MetricsText {
-    action: String,
+    actions: Vec<String>,
     text: String,
 }
 
 impl MetricsText {
     fn gauge(&mut self, name: &str, help: &str, value: impl std::fmt::Display) {
-        self.head(name, help, "gauge");
-        let _ = writeln!(
-            self.text,
-            "dlock_{name}{{action=\"{}\"}} {value}",
-            self.action
-        );
+        self.metric(name, help, "gauge", value);
     }
 
     fn counter(&mut self, name: &str, help: &str, value: u64) {
-        self.head(name, help, "counter");
-        let _ = writeln!(
-            self.text,
-            "dlock_{name}{{action=\"{}\"}} {value}",
-            self.action
-        );
+        self.metric(name, help, "counter", value);
+    }
+
+    fn metric(&mut self, name: &str, help: &str, kind: &str, value: impl std::fmt::Display) {
+        self.head(name, help, kind);
+        for action in &self.actions {
+            let _ = writeln!(self.text, "dlock_{name}{{action=\"{action}\"}} {value}");
+        }
     }
 
     /// Writes one sample for each possible result, so that the time series of a result continues
@@ -242,13 +243,14 @@ impl MetricsText {
             "Result of the run: 1 for the actual result, 0 for all other results.",
             "gauge",
         );
-        for each in MetricsResult::ALL.iter().copied() {
-            let (name, value) = (each.as_str(), u8::from(each == outcome));
-            let action = &self.action;
-            let _ = writeln!(
-                self.text,
-                "dlock_result{{action=\"{action}\",result=\"{name}\"}} {value}"
-            );
+        for action in &self.actions {
+            for each in MetricsResult::ALL.iter().copied() {
+                let (name, value) = (each.as_str(), u8::from(each == outcome));
+                let _ = writeln!(
+                    self.text,
+                    "dlock_result{{action=\"{action}\",result=\"{name}\"}} {value}"
+                );
+            }
         }
     }
 
@@ -293,9 +295,9 @@ mod tests {
             let Ok(action) = name.parse::<Action>() else {
                 return Ok(());
             };
-            let mut facts = RunMetrics::new(action, String::new());
+            let mut facts = RunMetrics::new(vec![action], String::new());
             facts.hold = Duration::from_micros(micros);
-            facts.token = Some(Token(micros));
+            facts.tokens = vec![Token(micros)];
             facts.outcome = Some(MetricsResult::Lost);
             facts.status = Some(Status::LOST);
             facts.ended_at = Some(Duration::MAX);
@@ -323,8 +325,10 @@ mod tests {
 
     #[test]
     fn result_is_not_written_before_the_run_has_ended() {
-        let mut facts =
-            RunMetrics::new("init".parse().expect("a valid action name"), String::new());
+        let mut facts = RunMetrics::new(
+            vec!["init".parse().expect("a valid action name")],
+            String::new(),
+        );
         facts.outcome = Some(MetricsResult::Lost);
         facts.status = Some(Status::LOST);
         let text = facts.text(None);

@@ -26,6 +26,9 @@ pub enum RunOutcome {
     Lost,
     /// An operator revoked the lease.
     Revoked,
+    /// Another lease of the run was lost, so dlock stopped the command, which ended like this. Only an outcome for the lease
+    /// that was not lost.
+    OtherLost(ExitReason),
     /// The command succeeded, but the success that `--once` requires could not be recorded.
     Unrecorded,
     /// A process of the command did not die after SIGKILL, and a signal ended dlock.
@@ -100,8 +103,12 @@ impl RunOutcome {
     #[must_use]
     pub fn history_outcome(self) -> Option<HistoryOutcome> {
         match self {
-            Self::Exited(status) => Some(HistoryOutcome::Exited(status)),
-            Self::Killed(signal) => Some(HistoryOutcome::Killed(u8::try_from(signal).unwrap_or(0))),
+            Self::Exited(status) | Self::OtherLost(ExitReason::Exited(status)) => {
+                Some(HistoryOutcome::Exited(status))
+            }
+            Self::Killed(signal) | Self::OtherLost(ExitReason::Killed(signal)) => {
+                Some(HistoryOutcome::Killed(u8::try_from(signal).unwrap_or(0)))
+            }
             Self::TimedOut => Some(HistoryOutcome::Exited(Status::TIMED_OUT.code())),
             Self::NeverRan(status) => Some(HistoryOutcome::Exited(status.code())),
             Self::Lost => Some(HistoryOutcome::Lost),
@@ -117,6 +124,7 @@ impl RunOutcome {
             | Self::NeverRan(_)
             | Self::Lost
             | Self::Revoked
+            | Self::OtherLost(_)
             | Self::Unrecorded
             | Self::LeftBehind => Some(self.status().code()),
         }
@@ -168,7 +176,11 @@ impl RunOutcome {
             Self::Killed(signal) => Status::from_signal(signal),
             Self::TimedOut => Status::TIMED_OUT,
             Self::NeverRan(status) => status,
-            Self::Lost | Self::Revoked | Self::Unrecorded | Self::LeftBehind => Status::LOST,
+            Self::Lost
+            | Self::Revoked
+            | Self::OtherLost(_)
+            | Self::Unrecorded
+            | Self::LeftBehind => Status::LOST,
         }
     }
 
@@ -179,7 +191,11 @@ impl RunOutcome {
             Self::Exited(0) => MetricsResult::Succeeded,
             Self::Exited(_) | Self::Killed(_) | Self::NeverRan(_) => MetricsResult::Failed,
             Self::TimedOut => MetricsResult::TimedOut,
-            Self::Lost | Self::Revoked | Self::Unrecorded | Self::LeftBehind => MetricsResult::Lost,
+            Self::Lost
+            | Self::Revoked
+            | Self::OtherLost(_)
+            | Self::Unrecorded
+            | Self::LeftBehind => MetricsResult::Lost,
         }
     }
 }

@@ -25,6 +25,7 @@
 pub mod acquire;
 pub mod address;
 pub mod keeper;
+pub mod keepers;
 pub mod release;
 pub mod renew;
 pub mod session_end;

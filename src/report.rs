@@ -118,9 +118,11 @@ impl Report {
         locked(&self.context).action = Some(action.to_string());
     }
 
-    /// Includes `token`, the token of the grant, in all later JSON messages.
-    pub fn granted(&self, token: Token) {
-        locked(&self.context).token = Some(token.0);
+    /// Includes `action`, and `token` if its lease is granted, in all later JSON messages.
+    pub fn about_lease(&self, action: &Action, token: Option<Token>) {
+        let mut context = locked(&self.context);
+        context.action = Some(action.to_string());
+        context.token = token.map(|token| token.0);
     }
 
     /// Reports why dlock fails or stops the command. Prints at every verbosity.
@@ -230,6 +232,12 @@ impl Report {
         if self.terminal {
             self.reminded_at.set(None);
         }
+    }
+
+    /// Makes the next reminder print without a pause, because it is about another lock than the previous one.
+    pub fn begins_to_wait(&self) {
+        self.reminded_at.set(None);
+        self.reminder_pause.set(FIRST_REMINDER_PAUSE);
     }
 
     /// Erases the reminder on the terminal, and waits a short time for all earlier messages to be written, so

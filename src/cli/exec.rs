@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args};
 
-use super::name::NameArgs;
+use super::name::NamesArgs;
 use super::observe::ObserveArgs;
 use super::once::OnceArgs;
 use super::value::{Wait, label, note, positive_duration};
@@ -48,9 +48,9 @@ pub struct ExecArgs {
     #[arg(skip)]
     pub unkept_inside: Vec<&'static str>,
 
-    /// Name of the lock.
+    /// Names of the locks.
     #[command(flatten)]
-    pub name: NameArgs,
+    pub names: NamesArgs,
 
     /// Length of the lease.
     ///

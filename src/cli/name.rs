@@ -1,4 +1,4 @@
-//! The name of one lock, which several subcommands accept as an argument and as an option.
+//! The names of locks, which subcommands accept as an argument and as an option.
 
 use crate::lease::action::Action;
 
@@ -24,5 +24,29 @@ impl NameArgs {
     pub fn action(&self) -> &Action {
         let name = self.name.as_ref().or(self.action.as_ref());
         name.expect("the group of NAME and --action is required")
+    }
+}
+
+/// The names of the locks of `exec`: one as the argument NAME, or each with the option `--action`.
+#[derive(Debug, Clone, clap::Args)]
+#[group(required = true, multiple = false)]
+pub struct NamesArgs {
+    /// Name of the lock: 1 to 255 bytes of UTF-8 without control characters.
+    #[arg(value_name = "NAME")]
+    name: Option<Action>,
+
+    /// Name of the lock, instead of NAME; give the option again for each further lock.
+    ///
+    /// With several names, the command runs when all locks are held, and is stopped when one of them is lost. dlock always
+    /// acquires them in the order of the bytes of the names, so that two dlock processes never wait for each other.
+    #[arg(short, long, env = "DLOCK_OPT_ACTION", value_name = "NAME")]
+    action: Vec<Action>,
+}
+
+impl NamesArgs {
+    /// Returns the names as typed.
+    #[must_use]
+    pub fn actions(&self) -> Vec<Action> {
+        self.name.iter().chain(&self.action).cloned().collect()
     }
 }

@@ -319,7 +319,11 @@ mod tests {
             let Command::Exec(exec) = parsed(line) else {
                 panic!("the subcommand is not exec");
             };
-            assert_eq!(exec.name.action().as_str(), "init", "{line}");
+            assert_eq!(
+                exec.names.actions(),
+                ["init".parse().expect("a name")],
+                "{line}"
+            );
             assert_eq!(exec.command, ["ls", "-a"], "{line}");
             assert_eq!(exec.server_sessions, SessionPolicy::Kill);
         }

@@ -1,38 +1,69 @@
-//! `dlock check`: checks that the command still holds the lock under which it was started.
+//! `dlock check`: checks that the command still holds the locks under which it was started.
 
 use std::time::Duration;
 
 use anyhow::Context;
 
+use super::outer::own_leases;
 use super::query_once;
 use crate::cli::check::CheckArgs;
 use crate::exit::{ExitError, Status};
 use crate::lease::Token;
+use crate::lease::action::Action;
 use crate::report::{self, messages};
 use crate::store::mysql::fence_check;
 use crate::store::target::Targets;
-use crate::store::{Contender, Holder, LockRecord};
+use crate::store::{Contender, Holder, LockRecord, OuterLease};
 
-/// Checks that the token is current. With `--sql`, prints SQL that checks the token instead.
+/// Checks that the token is current. With `--sql`, prints SQL that checks the token instead. In a command that runs under
+/// several leases, the default is to check them all.
 ///
 /// # Errors
-/// Without `--sql`, fails if the token is not current, or if the server cannot be reached, is
+/// Without `--sql`, fails if a token is not current, or if the server cannot be reached, is
 /// read-only or refuses the request. With `--sql`, fails if stdout cannot be written.
 pub fn run(args: CheckArgs, targets: Targets) -> anyhow::Result<Status> {
+    let is_argument = args.name.is_some();
     let action = args.name.or(args.action).context("no action")?;
-    let token = Token(args.token);
+    let leases = selected(action, is_argument, Token(args.token), own_leases());
     if args.sql {
-        report::result(&fence_check(targets.database(), &action, token))?;
+        let checks = leases.iter();
+        let checks =
+            checks.map(|lease| fence_check(targets.database(), &lease.action, lease.token));
+        report::result(&checks.collect::<String>())?;
         return Ok(Status::OK);
     }
-    let contender = Contender::without_command(action.clone(), Holder::default(), Duration::ZERO);
-    let record = query_once(targets, move |database| database.current_record(&contender))?;
-    if is_current(&record, token) {
-        return Ok(Status::OK);
+    let actions: Vec<Action> = leases.iter().map(|lease| lease.action.clone()).collect();
+    let records = query_once(targets, move |database| {
+        let of = |action| Contender::without_command(action, Holder::default(), Duration::ZERO);
+        let actions = actions.into_iter();
+        actions
+            .map(|action| database.current_record(&of(action)))
+            .collect::<Result<Vec<_>, _>>()
+    })?;
+    for (OuterLease { action, token }, record) in leases.iter().zip(records) {
+        if !is_current(&record, *token) {
+            let last_grant = messages::last_granted(action, &record);
+            let why = format!("token {token} is not current: {last_grant}");
+            return Err(ExitError::new(Status::LOST, why).into());
+        }
     }
-    let last_grant = messages::last_granted(&action, &record);
-    let why = format!("token {token} is not current: {last_grant}");
-    Err(ExitError::new(Status::LOST, why).into())
+    Ok(Status::OK)
+}
+
+/// Returns the leases to check. `own` are those of the present run. By default, `action` and `token` are those of the first
+/// one, and `is_argument` is false.
+fn selected(
+    action: Action,
+    is_argument: bool,
+    token: Token,
+    own: Vec<OuterLease>,
+) -> Vec<OuterLease> {
+    let first = own.first().filter(|first| first.token == token);
+    match (first, own.iter().find(|lease| lease.action == action)) {
+        (Some(first), _) if first.action == action && !is_argument => own,
+        (Some(_), Some(lease)) => vec![lease.clone()],
+        _ => vec![OuterLease { action, token }],
+    }
 }
 
 /// Returns true if the run that was granted `token` still holds the lock.

@@ -9,9 +9,10 @@ mod abandoned;
 mod command_line;
 mod driver;
 mod exits;
-pub mod nested;
+mod nested;
 mod observers;
 mod plan;
+mod run_lease;
 mod start;
 mod work;
 
@@ -28,17 +29,25 @@ use crate::sys::proc;
 /// Fails if the command cannot be started, if the lock cannot be acquired, if `--once` finds a
 /// recorded success, if a signal ends the wait, or if a process of the command is left behind.
 pub fn run(args: ExecArgs, targets: Targets, report: &Report) -> anyhow::Result<Status> {
-    report.about(args.name.action());
+    if let Some(first) = args.names.actions().iter().min() {
+        report.about(first);
+    }
     proc::check().map_err(|why| {
         let (fact, fix) = (why.fact(), why.fix());
         let text = format!("{fact}, so dlock could not stop the descendants of the command; {fix}");
         ExitError::new(Status::CONFIG, text)
     })?;
     let connect_timeout = args.connect_timeout;
-    let plan = ExecPlan::new(args, &targets)?;
-    if let Some(token) = nested::outer_token(&plan.contender, &targets, connect_timeout)? {
-        plan.check_inside(token)?;
-        return Err(plan.run_under(token, report).into());
+    let mut plan = ExecPlan::new(args, &targets)?;
+    let mut outer = None;
+    for contender in plan.contenders.clone() {
+        if let Some(token) = nested::outer_token(&contender, &targets, connect_timeout)? {
+            plan.leave_to_outer(&contender.action, token)?;
+            outer = Some((contender.action, token));
+        }
+    }
+    if let (true, Some((action, token))) = (plan.contenders.is_empty(), outer) {
+        return Err(plan.run_under(&action, token, report).into());
     }
     let mut driver = plan.start(targets, report)?;
     let end = driver.run();

@@ -10,9 +10,9 @@ use anyhow::Context;
 
 use crate::cli::value::Wait;
 use crate::cli::wait::WaitArgs;
-use crate::event::Event;
 use crate::event::event_loop::EventLoop;
 use crate::event::queue::EventQueue;
+use crate::event::{Event, LeaseEvent};
 use crate::exit::{ExitError, Status};
 use crate::lease::action::Action;
 use crate::lease::instant::BootInstant;
@@ -81,8 +81,8 @@ pub fn run(args: WaitArgs, targets: Targets, report: &Report) -> anyhow::Result<
     let signals = SignalFd::open(JobControl::Announced).context("cannot receive signals")?;
     report.write_behind();
     let (events, sender) = EventQueue::new(signals, None).context("cannot wait for events")?;
-    let mut event_loop = EventLoop::start(contender, targets, timing, events, sender)
-        .context("cannot start a thread")?;
+    let mut event_loop = EventLoop::new(events, sender);
+    (event_loop.add_lease(contender, targets, timing)).context("cannot start a thread")?;
     let started = clock::now();
     let limit = match args.timeout {
         Wait::Forever => None,
@@ -173,10 +173,10 @@ impl SuccessWait<'_> {
     /// resolution has no time limit.
     fn poll(&mut self, event_loop: &mut EventLoop, until: BootInstant) -> Result<bool, ExitError> {
         let sent = clock::now();
-        event_loop.send(Request::Get);
+        event_loop.database_mut(0).send(Request::Get);
         let response = loop {
             match self.event(event_loop, until)? {
-                Some(Event::Response(response)) => break response,
+                Some(Event::Lease(_, LeaseEvent::Response(response))) => break response,
                 None if clock::now() >= until => {
                     let now = clock::now();
                     // The time limit of the wait can end a poll early. Then the latest record is more useful to the
@@ -185,7 +185,8 @@ impl SuccessWait<'_> {
                         || now.since(sent) >= FIRST_POLL_LIMIT
                         || now.since(self.responded_at) >= self.connect_timeout
                     {
-                        self.failure.get_or_insert_with(|| event_loop.no_response());
+                        self.failure
+                            .get_or_insert_with(|| event_loop.database(0).no_response());
                     }
                     return Ok(false);
                 }
@@ -256,7 +257,7 @@ impl SuccessWait<'_> {
                 self.report.finish();
                 signal::stop_this_process();
             }
-            Some(Event::Connected(server)) => self.report.connected(server),
+            Some(Event::Lease(_, LeaseEvent::Connected(server))) => self.report.connected(server),
             _ => {}
         }
         Ok(event)

@@ -8,9 +8,9 @@
 
 use std::time::Duration;
 
-use crate::event::Event;
+use crate::event::LeaseEvent;
 use crate::event::background_read::BackgroundRead;
-use crate::event::queue::EventSender;
+use crate::event::queue::LeaseSender;
 use crate::lease::timing::{Timing, address_check_interval};
 use crate::mutant::{self, Safeguard};
 use crate::protocol::address::ExpectedRecord;
@@ -32,7 +32,7 @@ pub struct AddressReader {
     interval: Duration,
     /// Maximum time for which a server may lack the latest renewals before it counts as another server.
     patience: Duration,
-    events: EventSender,
+    events: LeaseSender,
 }
 
 impl AddressReader {
@@ -42,7 +42,7 @@ impl AddressReader {
         targets: Targets,
         contender: Contender,
         timing: Timing,
-        events: EventSender,
+        events: LeaseSender,
     ) -> Self {
         Self {
             read: BackgroundRead::new(targets, timing),
@@ -67,7 +67,7 @@ impl AddressReader {
                 database.record_until(&contender, patience, |record| expected.is_in(record))
             },
             // The send fails only at the end of the process.
-            move |record| drop(events.send(Event::AddressRead(record.ok().map(Box::new)))),
+            move |record| drop(events.send(LeaseEvent::AddressRead(record.ok().map(Box::new)))),
         );
     }
 

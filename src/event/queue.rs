@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
-use crate::event::Event;
+use crate::event::{Event, LeaseEvent};
 use crate::process::monitor::{Monitor, ParentMessage};
 use crate::sys::boot_timer::wait_for;
 use crate::sys::channel::Channel;
@@ -33,6 +33,13 @@ pub struct EventSender {
     waker: Arc<Channel>,
 }
 
+/// Sends the events of one lease from a thread.
+#[derive(Debug, Clone)]
+pub struct LeaseSender {
+    lease: usize,
+    sender: EventSender,
+}
+
 /// The error that is returned when an event is sent to a queue that has been dropped.
 #[derive(Debug)]
 pub struct QueueClosed;
@@ -48,6 +55,23 @@ impl EventSender {
         // queue wakes anyway.
         let _ = self.waker.send(&[0]);
         Ok(())
+    }
+
+    /// Returns the sender of the events of the lease with the number `lease`.
+    #[must_use]
+    pub fn of_lease(&self, lease: usize) -> LeaseSender {
+        let sender = self.clone();
+        LeaseSender { lease, sender }
+    }
+}
+
+impl LeaseSender {
+    /// Sends `event` without waiting.
+    ///
+    /// # Errors
+    /// Fails if the queue has been dropped.
+    pub fn send(&self, event: LeaseEvent) -> Result<(), QueueClosed> {
+        self.sender.send(Event::Lease(self.lease, event))
     }
 }
 

@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use crate::event::Event;
+use crate::event::LeaseEvent;
 use crate::event::background_read::BackgroundRead;
-use crate::event::queue::EventSender;
+use crate::event::queue::LeaseSender;
 use crate::lease::OwnerId;
 use crate::lease::instant::BootInstant;
 use crate::lease::timing::Timing;
@@ -34,7 +34,7 @@ pub struct QueueReader {
     read: BackgroundRead,
     contender: Contender,
     timing: Timing,
-    events: EventSender,
+    events: LeaseSender,
     /// Owner id of this contender. None before the first read.
     owner_id: Option<OwnerId>,
     /// The record, the number of waiters ahead, and the time at which they were requested. None before the first
@@ -51,7 +51,7 @@ impl QueueReader {
         targets: Targets,
         contender: Contender,
         timing: Timing,
-        events: EventSender,
+        events: LeaseSender,
     ) -> Self {
         // A read of the holder does not need the recorded success.
         let contender = contender.without_once();
@@ -85,7 +85,7 @@ impl QueueReader {
             delay,
             move |database| database.glance(&contender, entry),
             // The send fails only at the end of the process.
-            move |response| drop(events.send(Event::QueueRead(Box::new(response)))),
+            move |response| drop(events.send(LeaseEvent::QueueRead(Box::new(response)))),
         );
     }
 

@@ -60,7 +60,8 @@ impl Writer {
                 while !has_ended {
                     let facts = own.take();
                     has_ended = facts.ended_at.is_some();
-                    let earlier = earlier.get_or_insert_with(|| read_earlier(&path, &facts.action));
+                    let earlier =
+                        earlier.get_or_insert_with(|| read_earlier(&path, &facts.actions));
                     if facts.is_skipped() && earlier.is_some() {
                         continue;
                     }
@@ -90,10 +91,10 @@ impl Writer {
 
 /// Reads what the file contains from an earlier run of `action`. None if there is no such run, and for a file that is not
 /// regular, because reading a FIFO or a device could block or remove its content.
-fn read_earlier(path: &Path, action: &Action) -> Option<EarlierMetrics> {
+fn read_earlier(path: &Path, actions: &[Action]) -> Option<EarlierMetrics> {
     let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
     let text = is_file.then(|| fs::read_to_string(path))?;
-    EarlierMetrics::read(&text.ok()?, action)
+    EarlierMetrics::read(&text.ok()?, actions.first()?)
 }
 
 impl Slot {
@@ -133,8 +134,10 @@ mod tests {
             let path = folder.path().join(name);
             let notify = move |note| drop(sender.send(note));
             let writer = Writer::start(path.clone(), notify).expect("the thread starts");
-            let mut facts =
-                RunMetrics::new("init".parse().expect("a valid action name"), String::new());
+            let mut facts = RunMetrics::new(
+                vec!["init".parse().expect("a valid action name")],
+                String::new(),
+            );
             writer.write(facts.clone());
             facts.renewals = 7;
             writer.write(facts.clone());

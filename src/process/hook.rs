@@ -20,11 +20,13 @@ use strum::{IntoStaticStr, VariantArray};
 
 use crate::exit::Status;
 use crate::lease::Token;
+use crate::lease::action::Action;
 use crate::metrics::{MetricsResult, RunMetrics};
 use crate::report::log::rfc3339;
 use crate::report::messages;
 use crate::sys::channel::{Channel, Received};
 use crate::sys::group_child;
+use crate::sys::pending_child::TOKENS;
 use crate::sys::process::ExecError;
 use crate::sys::signal_name;
 use crate::sys::tree::ExitReason;
@@ -79,10 +81,11 @@ impl HookTrigger {
 
 /// The environment variables of a hook, in the order of the man page. dlock sets a variable that has no value to an
 /// empty string.
-pub const VARIABLES: [&str; 11] = [
+pub const VARIABLES: [&str; 12] = [
     "DLOCK_EVENT",
     "DLOCK_ACTION",
     "DLOCK_TOKEN",
+    TOKENS,
     "DLOCK_HOLDER",
     "DLOCK_OTHER_HOLDER",
     "DLOCK_RESULT",
@@ -95,14 +98,23 @@ pub const VARIABLES: [&str; 11] = [
 
 fn variables(trigger: HookTrigger, facts: &RunMetrics) -> Vec<(&'static str, String)> {
     let seconds = |time: Duration| format!("{:.3}", time.as_secs_f64());
+    let leases = facts.actions.iter().zip(&facts.tokens);
+    let lines: Vec<_> = leases
+        .map(|(action, token)| format!("{action}={token}"))
+        .collect();
     let values = [
         trigger.as_str().to_owned(),
-        facts.action.to_string(),
         facts
-            .token
-            .as_ref()
+            .actions
+            .first()
+            .map(Action::to_string)
+            .unwrap_or_default(),
+        facts
+            .tokens
+            .first()
             .map(Token::to_string)
             .unwrap_or_default(),
+        lines.join("\n"),
         facts.holder.clone(),
         facts.other.clone(),
         facts
@@ -268,8 +280,8 @@ mod tests {
             let Ok(action) = action.parse::<Action>() else {
                 return Ok(());
             };
-            let mut facts = RunMetrics::new(action.clone(), holder.clone());
-            facts.token = Some(Token(u64::MAX));
+            let mut facts = RunMetrics::new(vec![action.clone()], holder.clone());
+            facts.tokens = vec![Token(u64::MAX)];
             facts.outcome = Some(MetricsResult::Lost);
             facts.status = Some(Status::LOST);
             facts.reason.clone_from(&reason);
@@ -283,6 +295,7 @@ mod tests {
             prop_assert!(reason.starts_with(value("DLOCK_REASON")));
             prop_assert!(value("DLOCK_REASON").len() <= MAX_REASON_BYTES);
             prop_assert_eq!(value("DLOCK_TOKEN"), &u64::MAX.to_string());
+            prop_assert_eq!(value("DLOCK_TOKENS"), &format!("{action}={}", u64::MAX));
             prop_assert_eq!(value("DLOCK_HELD_SECONDS"), "90.000");
         }
     }

@@ -8,7 +8,7 @@
 //! The monitor is forked before the parent starts a thread, and has one thread. It waits only for messages, for the
 //! deadline on the boot clock, and for children that end. The [`supervisor`] decides which signals the command gets. If
 //! the parent dies, the monitor immediately kills the command's whole tree. Then nothing else of dlock is left, and the
-//! caller of [`Monitor::start`] decides what the monitor does with the lease. If the parent freezes, the monitor stops
+//! caller of [`Monitor::start`] decides what the monitor does with the leases. If the parent freezes, the monitor stops
 //! the tree at the deadline: it sends the stop signal and, after the grace period, SIGKILL. If the monitor dies, the kernel
 //! kills the command, and the parent inherits the remaining processes of the tree and kills them ([`Tree::inherited`]).
 //! If the monitor is stopped by a signal, the parent resumes it. If the monitor misses a deadline for any reason, the
@@ -30,7 +30,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-pub use self::backchannel::{LeftLease, MonitorEnd, MonitorMessage, ParentMessage, Start};
+pub use self::backchannel::{LeftLeases, MonitorEnd, MonitorMessage, ParentMessage, Start};
 pub use self::event_loop::{NAME, StopRules};
 pub use self::killing::Killing;
 use crate::sys::channel::{Channel, Received};
@@ -53,7 +53,7 @@ pub struct Monitor {
 
 impl Monitor {
     /// Forks the monitor of `action`, which then forks the process that will execute `command`, and stops the command as
-    /// `rules` say. If the parent dies while the command runs, the monitor calls `end_lease` when the whole tree is dead.
+    /// `rules` say. If the parent dies while the command runs, the monitor calls `end_leases` when the whole tree is dead.
     /// The parent must not have started a thread yet.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl Monitor {
         action: &str,
         command: PreparedCommand,
         rules: StopRules,
-        end_lease: impl FnOnce(LeftLease),
+        end_leases: impl FnOnce(LeftLeases),
     ) -> io::Result<Self> {
         let (parent_end, monitor_end) = Channel::pair()?;
         process::become_subreaper()?;
@@ -70,7 +70,7 @@ impl Monitor {
         // death.
         let (process, parent_end) = process::fork(parent_end, move || {
             match event_loop::run_event_loop(action, &monitor_end, command, rules) {
-                Ok(Some(left)) => end_lease(left),
+                Ok(Some(left)) => end_leases(left),
                 Ok(None) => {}
                 // After an error, the parent handles the end of the monitor like its death, and reports the error.
                 Err(error) => {
@@ -89,8 +89,8 @@ impl Monitor {
     /// Sends a message to the monitor without waiting. The message is lost if the monitor is dead, or has been stopped
     /// for so long that the socket buffer is full. If the lost message contains a new deadline, the monitor enforces
     /// the previous deadline, which is earlier.
-    pub fn send(&self, message: MonitorMessage) {
-        let _ = self.parent_end.send(&backchannel::encode(&message));
+    pub fn send(&self, message: &MonitorMessage) {
+        let _ = self.parent_end.send(&backchannel::encode(message));
     }
 
     /// Returns the next message from the monitor. None if no message has arrived yet.

@@ -75,6 +75,8 @@ pub enum Input<'a> {
     Disconnected,
     /// The present connections of the work to the server.
     Connections(CommandConnections),
+    /// The work has started. Until then, the keeper renews the lease as for a waiting process, and the caller may give up.
+    WorkStarted,
     /// The work is alive.
     Heartbeat,
     /// The work has ended, and all its processes are dead.
@@ -234,6 +236,11 @@ impl Keeper {
                     lease.sessions.update(connections);
                 }
             }
+            Input::WorkStarted => {
+                if let Phase::Held(lease) = &mut self.phase {
+                    lease.renewals.start_command(self.settings.liveness);
+                }
+            }
             Input::Heartbeat => {
                 if let Phase::Held(lease) = &mut self.phase {
                     lease.renewals.record_heartbeat();
@@ -381,6 +388,7 @@ impl Keeper {
             Phase::EndingEarlier(..) | Phase::EndingOwn(..) => {
                 self.sessions_not_ended(now, SessionsNotEnded::GivenUp);
             }
+            Phase::Held(lease) if !lease.renewals.has_command() => self.release_unused(now),
             Phase::Releasing(release) => release.give_up(now),
             Phase::Held(_) | Phase::Over => {}
         }

@@ -182,11 +182,17 @@ impl Renewals {
         self.liveness = Liveness::NotRequired;
     }
 
-    /// Renews the lease of work that starts now. If `liveness` is pending, only after
+    /// Renews the lease only before its deadline from now on, because work starts under it. If `liveness` is pending, only after
     /// [heartbeats](Self::record_heartbeat).
     pub const fn start_command(&mut self, liveness: Liveness) {
         self.is_without_command = false;
         self.liveness = liveness;
+    }
+
+    /// Returns true from the start of the work until its whole tree is dead.
+    #[must_use]
+    pub const fn has_command(&self) -> bool {
+        !self.is_without_command
     }
 
     /// Makes the next renewal due soon, so that it notes a new session of the command. A renewal that follows the

@@ -1,6 +1,7 @@
 //! Phrases about locks, ages and remaining times, which are the same in all messages.
 
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::time::Duration;
 
 use crate::cli::words::quoted;
@@ -389,10 +390,10 @@ pub fn skipped_hosts(snapshot: &Snapshot) -> Vec<String> {
 
 /// Returns the message of a holder that Ctrl-Z stops. `left` is the time until the command is stopped.
 #[must_use]
-pub fn suspended(action: &Action, left: Duration) -> String {
+pub fn suspended(locks: impl Display, left: Duration) -> String {
     let left = duration(left);
     format!(
-        "dlock is stopped and cannot renew {action}; the command is ended in {left} unless dlock continues before"
+        "dlock is stopped and cannot renew {locks}; the command is ended in {left} unless dlock continues before"
     )
 }
 
@@ -431,7 +432,7 @@ pub fn session(listed: &ListedSession) -> String {
 
 /// Describes the processes that the command of `action` left and that were then killed.
 #[must_use]
-pub fn killed_leftovers(action: &Action, leftovers: &Leftovers) -> String {
+pub fn killed_leftovers(locks: impl Display, leftovers: &Leftovers) -> String {
     let Leftovers { number, shown } = leftovers;
     let name = |(pid, name): &(u32, String)| match name.as_str() {
         "" => pid.to_string(),
@@ -443,7 +444,7 @@ pub fn killed_leftovers(action: &Action, leftovers: &Leftovers) -> String {
         named.push(format!("{more} more"));
     }
     format!(
-        "killed {} that the command of {action} left running: {}",
+        "killed {} that the command of {locks} left running: {}",
         processes(*number),
         named.join(", ")
     )

@@ -1,8 +1,8 @@
 //! A process that will execute the command. The monitor forks this process before dlock acquires the lease.
 //!
-//! The process waits for the token of the grant and then executes the command, so no fork is necessary between the
+//! The process waits for the tokens of the grants and then executes the command, so no fork is necessary between the
 //! grant and the start of the command. The process has one thread and shares no memory with the monitor. The process
-//! ends without executing the command if the monitor dies, or drops the [`PendingChild`], before it sends the token.
+//! ends without executing the command if the monitor dies, or drops the [`PendingChild`], before it sends the tokens.
 
 use std::env;
 use std::ffi::{CString, OsStr, OsString};
@@ -15,7 +15,11 @@ use rustix::process::{Pid, getpgrp, getpid, setpgid};
 use super::inherited;
 use super::process::{ExecError, ForkedProcess, die_with, fork};
 
+/// The variable with the token of the first lease.
 const TOKEN: &str = "DLOCK_TOKEN";
+
+/// The variable with a line `name=token` for each lease.
+pub const TOKENS: &str = "DLOCK_TOKENS";
 
 /// A command that will run with the state that dlock inherited (environment, streams, ignored and blocked signals), with
 /// additional environment variables, and without hidden ones.
@@ -27,6 +31,8 @@ pub struct PreparedCommand {
     environment: Vec<CString>,
     /// The process group of the child. None creates a new group for the child.
     group: Option<Pid>,
+    /// The names of the leases under which the command will run.
+    names: Vec<String>,
 }
 
 impl PreparedCommand {
@@ -52,7 +58,14 @@ impl PreparedCommand {
             arguments: words.iter().map(|word| c_string(word.as_bytes())).collect(),
             environment: kept.chain(added).collect(),
             group: shares_terminal.then(getpgrp),
+            names: Vec::new(),
         }
+    }
+
+    /// Returns this command with the tokens of the leases with these names in its environment. The process waits for them.
+    #[must_use]
+    pub fn under(self, names: Vec<String>) -> Self {
+        Self { names, ..self }
     }
 
     /// Replaces this process with the command. Returns only if the execution fails.
@@ -66,12 +79,15 @@ impl PreparedCommand {
     /// # Errors
     /// Fails if the kernel cannot create a process or a descriptor, or if this process has more than one thread.
     pub fn spawn_pending(mut self) -> io::Result<PendingChild> {
-        let outer = format!("{TOKEN}=");
-        (self.environment).retain(|variable| !variable.as_bytes().starts_with(outer.as_bytes()));
-        let (token_reader, token) = io::pipe()?;
+        for name in [TOKEN, TOKENS] {
+            let outer = format!("{name}=");
+            (self.environment)
+                .retain(|variable| !variable.as_bytes().starts_with(outer.as_bytes()));
+        }
+        let (token_reader, tokens) = io::pipe()?;
         let (failure, mut failure_writer) = io::pipe()?;
         let (parent, own_group) = (getpid(), self.group.is_none());
-        let (process, (token, failure)) = fork((token, failure), move || {
+        let (process, (tokens, failure)) = fork((tokens, failure), move || {
             if let Err(error) = self.wait_and_exec(parent, token_reader) {
                 // The write fails only if the parent no longer reads.
                 let _ = failure_writer.write_all(&errno(&error).to_ne_bytes());
@@ -80,23 +96,33 @@ impl PreparedCommand {
         Ok(PendingChild {
             process,
             own_group,
-            token,
+            tokens,
             failure,
         })
     }
 
-    /// Waits for the token and executes the command. Returns Ok if the parent has dropped its end of the pipe without
-    /// sending the token, and an error if the parent is dead or the command cannot be executed.
-    fn wait_and_exec(mut self, parent: Pid, mut token: PipeReader) -> io::Result<()> {
+    /// Waits for the tokens and executes the command. Returns Ok if the parent has dropped its end of the pipe without
+    /// sending the tokens, and an error if the parent is dead or the command cannot be executed.
+    fn wait_and_exec(mut self, parent: Pid, mut pipe: PipeReader) -> io::Result<()> {
         die_with(parent)?;
-        let mut bytes = [0; size_of::<u64>()];
-        if token.read_exact(&mut bytes).is_err() {
-            // The parent has dropped its end of the pipe, so the command must not run.
-            return Ok(());
+        let mut tokens = Vec::new();
+        for _ in &self.names {
+            let mut bytes = [0; size_of::<u64>()];
+            if pipe.read_exact(&mut bytes).is_err() {
+                // The parent has dropped its end of the pipe, so the command must not run.
+                return Ok(());
+            }
+            tokens.push(u64::from_ne_bytes(bytes));
         }
-        let token = u64::from_ne_bytes(bytes).to_string();
-        self.environment
-            .push(variable(TOKEN.as_ref(), token.as_ref()));
+        let first = tokens.first().map(u64::to_string).unwrap_or_default();
+        let leases = self.names.iter().zip(&tokens);
+        let lines: Vec<_> = leases
+            .map(|(name, token)| format!("{name}={token}"))
+            .collect();
+        for (name, value) in [(TOKEN, first), (TOKENS, lines.join("\n"))] {
+            self.environment
+                .push(variable(name.as_ref(), value.as_ref()));
+        }
         // Join the group only now, because a waiting process must not receive signals to the terminal's process group.
         setpgid(None, self.group)?;
         Err(self.execute())
@@ -133,27 +159,28 @@ fn errno(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(libc::EINVAL)
 }
 
-/// A process that waits for its token and then becomes the command.
+/// A process that waits for its tokens and then becomes the command.
 #[derive(Debug)]
 pub struct PendingChild {
     pub(super) process: ForkedProcess,
     pub(super) own_group: bool,
-    token: PipeWriter,
+    tokens: PipeWriter,
     failure: PipeReader,
 }
 
 impl PendingChild {
-    /// Makes the process execute the command, with `token` as its `DLOCK_TOKEN`.
+    /// Makes the process execute the command under the leases with `tokens`, one for each name.
     ///
     /// # Errors
     /// Fails if the process has ended.
-    pub fn start(&mut self, token: u64) -> io::Result<()> {
-        self.token.write_all(&token.to_ne_bytes())
+    pub fn start(&mut self, tokens: impl IntoIterator<Item = u64>) -> io::Result<()> {
+        let bytes: Vec<u8> = tokens.into_iter().flat_map(u64::to_ne_bytes).collect();
+        self.tokens.write_all(&bytes)
     }
 
     /// Lets the process end without executing the command, and reaps it.
     pub fn cancel(self) {
-        drop(self.token);
+        drop(self.tokens);
         self.process.wait();
     }
 

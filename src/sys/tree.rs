@@ -25,7 +25,7 @@ use crate::lease::instant::BootInstant;
 const TICKS: u128 = 100;
 
 /// The way in which a command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ExitReason {
     /// The command exited with this status.
     Exited(u8),

@@ -261,13 +261,13 @@ fn every_name_in_logs_metrics_and_hooks_is_documented() {
     let [metrics, results] = &lists(".Ss Metrics")[..] else {
         panic!("expected two lists");
     };
-    let mut run = RunMetrics::new("init".parse().expect("a name"), String::new());
-    run.token = Some(Token(1));
+    let mut run = RunMetrics::new(vec!["init".parse().expect("a name")], String::new());
+    run.tokens = vec![Token(1)];
     run.outcome = Some(MetricsResult::Lost);
     run.status = Some(exit::Status::LOST);
     run.ended_at = Some(Duration::ZERO);
     let earlier = run.text(None) + "dlock_success_timestamp_seconds{action=\"init\"} 1\n";
-    let text = run.text(EarlierMetrics::read(&earlier, &run.action).as_ref());
+    let text = run.text(EarlierMetrics::read(&earlier, &run.actions[0]).as_ref());
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let names: Vec<&str> = types.filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(metrics, &names);

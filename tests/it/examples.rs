@@ -8,7 +8,7 @@
 //! - `image`: the Dockerfile and its entrypoint, as process 1
 //! - `cron`, `systemd`: the commands that cron and systemd would start
 //! - `migrations`: the projects of migration tools
-//! - `script`: the deploy script that locks itself
+//! - `script`: the deploy scripts
 //! - `fencing`: the SQL files, sent with the client of each server
 
 mod cron;
@@ -151,6 +151,7 @@ fn each_example_explains_crash_unavailable_database_and_rollback() {
         "cron/dlock-report",
         "systemd/report.service",
         "self-locking.sh",
+        "two-services.sh",
         "fencing/column.sql",
         "fencing/transaction.sql",
     ] {

@@ -74,6 +74,7 @@ mod serve;
 mod server_sessions;
 mod session_settings;
 mod sessions;
+mod several;
 mod signals;
 mod slow_reader;
 mod snapshots;

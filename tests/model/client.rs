@@ -537,10 +537,11 @@ impl Client {
     /// Passes the grant to the monitor, which starts the command unless it is too late. Returns the token of the started
     /// command.
     pub(crate) fn start_command(&mut self, now: Tick, variant: Variant) -> Option<u8> {
-        let Parent::Alive(keeper) = &self.parent else {
+        let Parent::Alive(keeper) = &mut self.parent else {
             return None;
         };
         let mut monitor = Monitor::new(keeper.deadline()?);
+        Arc::make_mut(keeper).handle(instant(now), Input::WorkStarted);
         let is_late = !monitor.step(now, SupervisorInput::Tick).is_empty();
         if is_late && variant != Variant::StartWithoutClockCheck {
             self.command = Command::Ended;

@@ -1,8 +1,9 @@
-//! The loop of `dlock exec`: receives every event, passes it to the keeper or to the command, and carries out the steps of
-//! the keeper. Runs on the main thread.
+//! The loop of `dlock exec`: receives every event, passes it to a keeper or to the command, and carries out the steps of
+//! the keepers. Runs on the main thread.
 //!
-//! The loop never blocks on the server, so it always handles deadlines and signals. The keeper decides everything about
-//! the lease, and the command is stopped by the monitor. The loop ends when the life of the lease is over.
+//! The loop never blocks on the server, so it always handles deadlines and signals. The keepers decide everything about the
+//! leases, and the command is stopped by the monitor. The command is stopped when one of the leases is lost. The loop ends
+//! when the life of each lease is over.
 
 mod notices;
 mod reminders;
@@ -12,23 +13,18 @@ use std::time::Duration;
 use super::exits::monitor_gone;
 use super::observers::RunObservers;
 use super::plan::ExecPlan;
+use super::run_lease::{LeaseStarter, RunLease};
 use super::work::{Work, WorkEvent, still_alive};
-use crate::event::Event;
-use crate::event::address_reader::AddressReader;
 use crate::event::event_loop::{EventLoop, LONGEST_SLEEP};
-use crate::event::queue::EventSender;
-use crate::event::queue_reader::QueueReader;
+use crate::event::{Event, LeaseEvent};
 use crate::exit::{ExitError, Status};
 use crate::lease::instant::BootInstant;
 use crate::outcome::RunOutcome;
 use crate::process::hook;
 use crate::process::monitor::ParentMessage;
 use crate::process::supervisor::{KILL, StopReason};
-use crate::protocol::keeper::{
-    Input, Keeper, LeftSessions, PhaseKind, ReleaseEffort, Step, WorkEnd,
-};
-use crate::report::clock_jump::ClockComparison;
-use crate::report::lease::LeaseReport;
+use crate::protocol::keeper::{Input, Keeper, LeftSessions, ReleaseEffort, Step, WorkEnd};
+use crate::protocol::keepers::Keepers;
 use crate::report::log::EventKind;
 use crate::report::{Report, messages};
 use crate::store::RunHistory;
@@ -36,20 +32,16 @@ use crate::sys::clock;
 use crate::sys::signal::{self, JobControl, SIGTSTP, SIGWINCH, Signal};
 use crate::sys::tree::ExitReason;
 
-/// Drives one keeper and one command.
+/// Drives the keepers of a run and one command.
 pub(super) struct Driver<'a> {
     pub(super) plan: &'a ExecPlan,
     pub(super) report: &'a Report,
-    pub(super) texts: LeaseReport<'a>,
     pub(super) events: EventLoop,
-    pub(super) sender: EventSender,
-    pub(super) keeper: Keeper,
+    pub(super) keepers: Keepers,
+    pub(super) starter: LeaseStarter<'a>,
+    /// What reads and reports for each lease that was granted or is awaited.
+    pub(super) leases: Vec<RunLease<'a>>,
     pub(super) work: Work<'a>,
-    /// Reads the queue for the reminders of a waiter.
-    pub(super) queue_reader: QueueReader,
-    /// Checks that the address still leads to the server of the holder's connection.
-    pub(super) address_reader: AddressReader,
-    pub(super) clock: ClockComparison,
     /// Metrics file and hooks of the run.
     pub(super) observers: RunObservers,
     /// How the run will end. None until that is known.
@@ -76,7 +68,7 @@ pub(super) struct EndedRun {
 }
 
 impl Driver<'_> {
-    /// Runs until the life of the lease is over. Returns the exit status, or an error that the caller prints as its last
+    /// Runs until the life of each lease is over. Returns the exit status, or an error that the caller prints as its last
     /// message.
     pub(super) fn run(&mut self) -> Result<Status, ExitError> {
         while let Some(wake) = self.step() {
@@ -110,13 +102,13 @@ impl Driver<'_> {
     fn step(&mut self) -> Option<BootInstant> {
         loop {
             let now = clock::now();
-            let step = self.keeper.poll(now);
+            let (lease, step) = self.keepers.poll(now);
             self.handle_notices();
             match step {
-                Step::Send(request) => self.events.send(request),
-                Step::Interrupt => self.events.interrupt(),
-                Step::Reconnect => self.events.reconnect(),
-                Step::ReadAddress(expected) => self.address_reader.start(expected),
+                Step::Send(request) => self.events.database_mut(lease).send(request),
+                Step::Interrupt => self.events.database(lease).interrupt(),
+                Step::Reconnect => self.events.database(lease).reconnect(),
+                Step::ReadAddress(expected) => self.leases[lease].address_reader.start(expected),
                 Step::Over => return None,
                 Step::Wait(_) if self.has_live_process() => return None,
                 Step::Wait(until) => return Some(self.wake(now, until)),
@@ -127,20 +119,20 @@ impl Driver<'_> {
     /// Handles what is due for the command and for the reports. Returns the instant at which something is due next, at
     /// `until` at the latest.
     fn wake(&mut self, now: BootInstant, until: Option<BootInstant>) -> BootInstant {
-        if (self.texts.disconnected_at()).is_some_and(|at| now >= at) {
-            self.texts.disconnected();
+        let mut timers = Vec::from_iter(until);
+        for lease in &mut self.leases {
+            if (lease.texts.disconnected_at()).is_some_and(|at| now >= at) {
+                lease.texts.disconnected();
+            }
+            timers.extend(lease.texts.disconnected_at());
         }
-        let disconnected_at = self.texts.disconnected_at();
-        let mut timers: Vec<BootInstant> = until.into_iter().chain(disconnected_at).collect();
         if self.is_working() {
-            let interrupter = self.events.interrupter();
-            self.work.watch_if_due(now, interrupter, &self.sender);
-            let deadline = self.keeper.deadline();
-            timers.extend(
-                deadline
-                    .into_iter()
-                    .flat_map(|deadline| self.work.timers(deadline)),
-            );
+            let interrupter = self.events.database(0).interrupter();
+            self.work
+                .watch_if_due(now, interrupter, self.events.sender());
+            if let Some(deadline) = self.keepers.deadline() {
+                timers.extend(self.work.timers(deadline));
+            }
         }
         let timers = timers.into_iter().filter(|at| *at > now);
         timers.min().unwrap_or(now + LONGEST_SLEEP)
@@ -148,7 +140,7 @@ impl Driver<'_> {
 
     /// Returns true from the start of the command until its end.
     fn is_working(&self) -> bool {
-        self.keeper.phase() == PhaseKind::Held && self.work.has_started()
+        self.work.has_started() && !matches!(self.end, Some(RunEnd::Ended(_)))
     }
 
     /// Waits for the next event until `until`, and handles what does not depend on the phase of the lease.
@@ -156,15 +148,15 @@ impl Driver<'_> {
         let event = self.events.next(until)?;
         self.observers.handle_event(self.report, &event);
         match &event {
-            Event::Response(response) => {
-                if let Some(step) = self.clock.observe(response) {
+            Event::Lease(lease, LeaseEvent::Response(response)) => {
+                if let Some(step) = self.leases[*lease].clock.observe(response) {
                     let text = format_args!(
                         "the server's clock was set {step}; ages in dlock status are wrong by this amount"
                     );
                     self.report.info(EventKind::ClockStep, text);
                 }
             }
-            Event::Connected(server) => self.report.connected(server),
+            Event::Lease(_, LeaseEvent::Connected(server)) => self.report.connected(server),
             Event::Signal(signal)
                 if signal.number == SIGTSTP && self.plan.job_control == JobControl::Announced =>
             {
@@ -179,9 +171,9 @@ impl Driver<'_> {
     /// Stops this process after Ctrl-Z. A holder first reports that it cannot renew its lease. The monitor still enforces
     /// the deadline.
     fn suspend(&self) {
-        if let (true, Some(deadline)) = (self.is_working(), self.keeper.deadline()) {
+        if let (true, Some(deadline)) = (self.is_working(), self.keepers.deadline()) {
             let left = deadline.term.since(clock::now());
-            let text = messages::suspended(&self.plan.contender.action, left);
+            let text = messages::suspended(&self.plan.names, left);
             self.report.info(EventKind::Suspended, text);
         }
         self.report.finish();
@@ -191,36 +183,22 @@ impl Driver<'_> {
     fn handle(&mut self, event: Option<Event>) {
         let now = clock::now();
         match event {
+            Some(Event::Lease(lease, event)) => self.lease_event(lease, event),
             Some(Event::Signal(signal)) => self.signal(signal),
             Some(Event::Monitor(message)) => self.monitor_message(message),
-            Some(Event::Response(response)) => {
-                self.queue_reader.observe(&response);
-                self.keeper.handle(now, Input::Response(response));
-            }
-            Some(Event::Connected(_)) => self.keeper.handle(now, Input::Connected),
-            Some(Event::Disconnected) => self.keeper.handle(now, Input::Disconnected),
             Some(Event::Connections(connections)) => {
-                self.keeper.handle(now, Input::Connections(connections));
-            }
-            Some(Event::AddressRead(record)) => {
-                self.address_reader.finish();
-                self.keeper
-                    .handle(now, Input::AddressRead(record.as_deref()));
-            }
-            Some(Event::QueueRead(response)) => {
-                self.keeper.handle(now, Input::QueueRead(&response));
-                self.queue_reader.finish(*response);
-                self.report_turn();
+                self.keepers
+                    .handle_all(now, || Input::Connections(connections.clone()));
             }
             Some(Event::Heartbeat) => {
                 self.work.heartbeat_error = None;
-                self.keeper.handle(now, Input::Heartbeat);
+                self.keepers.handle_all(now, || Input::Heartbeat);
             }
             Some(Event::HeartbeatUnreadable(errno)) => self.work.heartbeat_error = Some(errno),
             Some(Event::Hook(..) | Event::Metrics(_)) => {}
             None => {
                 self.report_turn();
-                if let (true, Some(deadline)) = (self.is_working(), self.keeper.deadline()) {
+                if let (true, Some(deadline)) = (self.is_working(), self.keepers.deadline()) {
                     self.work.enforce(deadline);
                 }
             }
@@ -228,25 +206,49 @@ impl Driver<'_> {
         self.handle_notices();
     }
 
+    fn lease_event(&mut self, number: usize, event: LeaseEvent) {
+        let now = clock::now();
+        let lease = &mut self.leases[number];
+        match event {
+            LeaseEvent::Response(response) => {
+                lease.queue_reader.observe(&response);
+                self.keepers.handle(now, number, Input::Response(response));
+            }
+            LeaseEvent::Connected(_) => self.keepers.handle(now, number, Input::Connected),
+            LeaseEvent::Disconnected => self.keepers.handle(now, number, Input::Disconnected),
+            LeaseEvent::AddressRead(record) => {
+                lease.address_reader.finish();
+                let input = Input::AddressRead(record.as_deref());
+                self.keepers.handle(now, number, input);
+            }
+            LeaseEvent::QueueRead(response) => {
+                self.keepers
+                    .handle(now, number, Input::QueueRead(&response));
+                lease.queue_reader.finish(*response);
+                self.report_turn();
+            }
+        }
+    }
+
     /// Handles a signal: the command gets it while it runs. Before and after that, it ends the wait.
     fn signal(&mut self, signal: Signal) {
         if self.is_working() {
             if let Some(pid) = self.work.signal(signal) {
-                self.ended(RunOutcome::LeftBehind, still_alive(pid, self.plan));
+                let reason = still_alive(pid, self.plan);
+                self.ended(RunOutcome::LeftBehind, None, reason);
             }
         } else if signal::is_fatal(signal.number) {
-            let action = &self.plan.contender.action;
-            self.give_up(ExitError::interrupted(signal.number, action));
-        } else if signal.number == SIGWINCH && self.keeper.phase() == PhaseKind::Acquiring {
+            self.give_up(ExitError::interrupted(signal.number, &self.plan.names));
+        } else if signal.number == SIGWINCH && !self.work.has_started() {
             self.report.resized();
             self.report_turn();
         }
     }
 
-    /// Gives up the lease. `error` is the reason if the command has not started.
+    /// Gives up the leases. `error` is the reason if the command has not started.
     fn give_up(&mut self, error: ExitError) {
         self.end.get_or_insert(RunEnd::NotStarted(error));
-        self.keeper.handle(clock::now(), Input::GiveUp);
+        self.keepers.handle_all(clock::now(), || Input::GiveUp);
     }
 
     fn monitor_message(&mut self, message: ParentMessage) {
@@ -259,67 +261,88 @@ impl Driver<'_> {
         if !self.is_working() {
             return;
         }
-        let action = &self.plan.contender.action;
         match self.work.handle_message(message) {
             WorkEvent::None => {}
-            WorkEvent::Expired => {
-                self.texts.disconnected();
-                let why = self.work.why_not_renewed(&self.keeper);
-                self.lost(None, &format!("cannot keep {action}: {why}"), "stopping");
-            }
+            WorkEvent::Expired => self.expired(),
             WorkEvent::MonitorDied(end) => {
-                self.lost(None, &format!("the monitor of {action} {end}"), "killing");
+                let why = format!("the monitor of {} {end}", self.plan.names);
+                self.lost(None, &why, "killing");
             }
             WorkEvent::Ended(end, stop_reason) => self.work_ended(end, stop_reason),
-            WorkEvent::NeverRan(outcome, why) => self.ended(outcome, why),
+            WorkEvent::NeverRan(outcome, why) => self.ended(outcome, None, why),
         }
+    }
+
+    /// Reports that the monitor stops the command, because the lease with the earliest deadline could not be renewed.
+    fn expired(&mut self) {
+        let leases = self.leases.iter_mut().zip(self.keepers.each());
+        let Some((lease, keeper)) = leases.min_by_key(|(_, keeper)| keeper.deadline()) else {
+            return;
+        };
+        lease.texts.disconnected();
+        let why = self.work.why_not_renewed(keeper);
+        let why = format!("cannot keep {}: {why}", lease.contender.action);
+        self.lost(None, &why, "stopping");
     }
 
     /// Handles the end of the command, whose process tree is dead.
     fn work_ended(&mut self, end: ExitReason, stop_reason: StopReason) {
         let reason = self.work.reason(end, stop_reason);
-        let outcome = RunOutcome::of(end, stop_reason, self.keeper.loss());
-        self.ended(outcome, reason);
+        let loss = self.keepers.each().iter().find_map(Keeper::loss);
+        let outcome = RunOutcome::of(end, stop_reason, loss);
+        self.ended(outcome, loss.map(|_| end), reason);
     }
 
-    /// Records how the run has ended, and lets the keeper release the lease, unless a process of the command is alive.
-    fn ended(&mut self, outcome: RunOutcome, reason: String) {
-        let Some(grant) = self.keeper.grant() else {
-            return;
-        };
+    /// Records how the run has ended, and lets the keepers release the leases, unless a process of the command is alive.
+    /// `stopped` is how the command has ended if it was stopped because a lease is lost.
+    fn ended(&mut self, outcome: RunOutcome, stopped: Option<ExitReason>, reason: String) {
         let facts = self.work.facts();
-        let mut release = outcome.request(grant, facts, self.plan.min_hold);
-        if self.plan.contender.history == 0 {
-            release.history = RunHistory::Skipped;
-        }
         let has_succeeded = outcome == RunOutcome::Exited(0);
-        let effort = match self.plan.contender.once {
-            Some(_) if has_succeeded => ReleaseEffort::Persistent,
-            _ => ReleaseEffort::Brief {
-                may_hand_off: self.plan.contender.once.is_none(),
-            },
-        };
-        self.end = Some(RunEnd::Ended(EndedRun {
+        let must_record = has_succeeded && self.plan.first().once.is_some();
+        let mut run = EndedRun {
             outcome,
             reason,
-            keep: release.keep,
-            must_record: effort == ReleaseEffort::Persistent,
-        }));
-        if outcome == RunOutcome::LeftBehind {
-            return;
-        }
+            keep: None,
+            must_record,
+        };
+        let effort = match must_record {
+            true => ReleaseEffort::Persistent,
+            false => ReleaseEffort::Brief {
+                may_hand_off: self.plan.first().once.is_none(),
+            },
+        };
         let sessions = match has_succeeded && !self.work.was_killed() {
             false => LeftSessions::End,
             true if self.report.is_verbose() => LeftSessions::Look,
             true => LeftSessions::Keep,
         };
-        let end = WorkEnd {
-            release,
-            took: facts.took,
-            sessions,
-            effort,
-        };
-        self.keeper.handle(clock::now(), Input::WorkEnded(end));
+        for lease in (0..self.leases.len()).rev() {
+            let keeper = &self.keepers.each()[lease];
+            let Some(grant) = keeper.grant() else {
+                continue;
+            };
+            let outcome = match (stopped, keeper.loss()) {
+                (Some(end), None) => RunOutcome::OtherLost(end),
+                (Some(_), Some(loss)) => RunOutcome::from(loss),
+                (None, _) => outcome,
+            };
+            let mut release = outcome.request(grant, facts, self.plan.min_hold);
+            if self.plan.first().history == 0 {
+                release.history = RunHistory::Skipped;
+            }
+            run.keep = run.keep.max(release.keep);
+            let end = WorkEnd {
+                release,
+                took: facts.took,
+                sessions,
+                effort,
+            };
+            if run.outcome != RunOutcome::LeftBehind {
+                let input = Input::WorkEnded(end);
+                self.keepers.handle(clock::now(), lease, input);
+            }
+        }
+        self.end = Some(RunEnd::Ended(run));
     }
 
     fn has_live_process(&self) -> bool {

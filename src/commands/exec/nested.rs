@@ -6,12 +6,12 @@
 //! Runs on the main thread before any fork, because this module decides whether a fork is
 //! necessary.
 
-use std::env;
 use std::thread;
 use std::time::Duration;
 
 use super::exits::done;
 use crate::commands::check::is_current;
+use crate::commands::outer::from_environment;
 use crate::commands::{QUERY_TIMEOUT, query_within};
 use crate::exit::{ExitError, Status};
 use crate::lease::Token;
@@ -20,20 +20,6 @@ use crate::report::messages;
 use crate::store::target::{Address, Targets};
 use crate::store::{Contender, FailureKind, LockRecord, OuterLease, Request, Response, Store};
 use crate::sys::{clock, host, proc};
-
-/// The environment variable that contains the address of the server and the name of the database
-/// that store the lease. dlock sets this variable for the command.
-pub const ADDRESS: &str = "DLOCK_DATABASE_ADDRESS";
-
-/// All variables that dlock sets for a command. `exec` never reads any of these variables as an
-/// option.
-pub const VARIABLES: [&str; 5] = [
-    "DLOCK_ACTION",
-    "DLOCK_TOKEN",
-    "DLOCK_HOLDER",
-    "DLOCK_TTL",
-    ADDRESS,
-];
 
 /// Pause between two attempts to reach the server. The attempts end after `--connect-timeout`.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -57,20 +43,25 @@ fn is_same_database(targets: &Targets, outer: &str) -> bool {
     })
 }
 
-/// Returns the lease in `targets` under which this process runs, as far as the environment shows. None if there is none.
+/// Returns the innermost lease in `targets` under which this process runs, as far as the environment shows. None if there
+/// is none.
 pub(super) fn outer_lease(targets: &Targets) -> Option<OuterLease> {
-    let (outer, address) = outer_from_environment()?;
+    let (leases, address) = from_environment();
+    let outer = leases.into_iter().next()?;
     is_same_database(targets, &address).then_some(outer)
 }
 
-/// Returns the lease in the variables that the innermost outer dlock has set, and the address of its database.
-fn outer_from_environment() -> Option<(OuterLease, String)> {
-    let [action, token, ..] = VARIABLES.map(|name| env::var(name).ok());
-    let outer = OuterLease {
-        action: action?.parse().ok()?,
-        token: Token(token?.parse().ok()?),
-    };
-    Some((outer, env::var_os(ADDRESS)?.to_string_lossy().into_owned()))
+/// Returns the lines of [`OUTER_TOKENS`](crate::commands::outer::OUTER_TOKENS) for a command that this process starts with a lease in `targets`.
+pub(super) fn outer_lines(targets: &Targets) -> String {
+    let (leases, address) = from_environment();
+    let lines = leases.iter();
+    let lines: Vec<_> = lines
+        .map(|outer| format!("{}={}", outer.action, outer.token))
+        .collect();
+    match is_same_database(targets, &address) {
+        true => lines.join("\n"),
+        false => String::new(),
+    }
 }
 
 /// Returns the token of the outer lease if this process belongs to the process tree of the command
@@ -88,12 +79,10 @@ pub(super) fn outer_token(
     targets: &Targets,
     timeout: Duration,
 ) -> anyhow::Result<Option<Token>> {
-    let Some((outer, address)) = outer_from_environment() else {
+    let (leases, address) = from_environment();
+    let Some(outer) = (leases.into_iter()).find(|outer| outer.action == contender.action) else {
         return Ok(None);
     };
-    if outer.action != contender.action {
-        return Ok(None);
-    }
     let token = outer.token;
     let record = match read_record(contender.clone(), targets.clone(), timeout)? {
         Response::Record(record) => record,
@@ -153,8 +142,9 @@ fn read_record(
 mod tests {
     use clap::CommandFactory;
 
-    use super::{VARIABLES, is_same_database};
+    use super::is_same_database;
     use crate::cli::Cli;
+    use crate::commands::outer::VARIABLES;
     use crate::config::connection_variables;
     use crate::process::hook;
     use crate::store::target::{Address, SslMode, Target, Targets, Tls};

@@ -39,9 +39,16 @@ pub(in crate::commands) struct RunObservers {
 
 impl RunObservers {
     /// Creates the facts of a run without observers.
-    pub(in crate::commands) fn none(contender: &Contender) -> Self {
+    pub(in crate::commands) fn none(contenders: &[Contender]) -> Self {
         Self {
-            facts: RunMetrics::new(contender.action.clone(), contender.holder.label.clone()),
+            facts: RunMetrics::new(
+                contenders.iter().map(|it| it.action.clone()).collect(),
+                contenders
+                    .iter()
+                    .map(|it| it.holder.label.clone())
+                    .next()
+                    .unwrap_or_default(),
+            ),
             started: clock::now(),
             granted: None,
             file: None,
@@ -73,10 +80,10 @@ impl RunObservers {
         Ok(())
     }
 
-    /// Records that the lease is granted and the command starts.
-    pub(super) fn granted(&mut self, token: Token) {
+    /// Records that the leases are granted, with a token for each, and that the command starts.
+    pub(super) fn granted(&mut self, tokens: Vec<Token>) {
         self.granted = Some(clock::now());
-        self.facts.token = Some(token);
+        self.facts.tokens = tokens;
         self.facts.held = true;
         self.write();
         self.run(HookTrigger::Granted);

@@ -18,11 +18,13 @@ use crate::config::connection_variables;
 use crate::event::address_reader;
 use crate::exit::{ExitError, Status};
 use crate::lease::Token;
+use crate::lease::action::Action;
 use crate::lease::timing::Timing;
 use crate::protocol::acquire::WaitLimits;
 use crate::protocol::keeper::KeeperSettings;
 use crate::protocol::renew::Liveness;
 use crate::report::Report;
+use crate::report::advice::argument;
 use crate::report::log::EventKind;
 use crate::store::target::Targets;
 use crate::store::{Contender, FenceMode, Holder};
@@ -33,7 +35,11 @@ use crate::sys::terminal;
 
 /// A run with its settings, which are validated as far as possible without a server.
 pub(super) struct ExecPlan {
-    pub(super) contender: Contender,
+    /// The contender for each name, in the order of the bytes of the names. All processes acquire several leases in this
+    /// order, so no two of them wait for each other.
+    pub(super) contenders: Vec<Contender>,
+    /// The names, for messages about the whole run.
+    pub(super) names: String,
     pub(super) keeper: KeeperSettings,
     /// The command and its arguments.
     pub(super) command: Vec<OsString>,
@@ -44,7 +50,7 @@ pub(super) struct ExecPlan {
     /// Minimum time from the grant to the end of the lease.
     pub(super) min_hold: Duration,
     /// Exit status if the lease is not acquired in time.
-    conflict_status: Status,
+    pub(super) conflict_status: Status,
     /// Whether this process stops itself on Ctrl-Z.
     pub(super) job_control: JobControl,
     pub(super) stop_signal: i32,
@@ -55,15 +61,19 @@ pub(super) struct ExecPlan {
     unkept_inside: Vec<&'static str>,
 }
 
+/// Maximum number of names of a run. Each has a connection of its own.
+const MAX_NAMES: usize = 16;
+
 impl ExecPlan {
     /// Creates the plan of a run on one of `targets`.
     ///
     /// # Errors
-    /// Fails if the ttl is too short for the other durations, or if the command does not exist or
-    /// is not executable.
+    /// Fails if the names are invalid together, if the ttl is too short for the other durations, or if the command does not
+    /// exist or is not executable.
     pub(super) fn new(args: ExecArgs, targets: &Targets) -> anyhow::Result<Self> {
         let timing =
             Timing::new(args.ttl, args.grace).map_err(|why| ExitError::new(Status::USAGE, why))?;
+        let actions = sorted(&args).map_err(|why| ExitError::new(Status::USAGE, why))?;
         let program = args.command.first().context("no command")?;
         find_program(program, env::var_os("PATH").as_deref())
             .map_err(|why| unstartable(&args.command, &why))?;
@@ -71,12 +81,13 @@ impl ExecPlan {
             true => command_line::program(&args.command),
             false => command_line::redacted(&args.command),
         };
-        let contender = Contender {
-            action: args.name.action().clone(),
-            holder: Holder {
-                command: truncated(command),
-                ..holder(args.holder, args.note)
-            },
+        let holder = Holder {
+            command: truncated(command),
+            ..holder(args.holder, args.note)
+        };
+        let contender = |action| Contender {
+            action,
+            holder: holder.clone(),
             ttl: timing.ttl,
             once: args.once.once(),
             history: args.history,
@@ -95,7 +106,8 @@ impl ExecPlan {
             connect: args.connect_timeout,
         };
         Ok(Self {
-            contender,
+            names: listed(&actions),
+            contenders: actions.into_iter().map(contender).collect(),
             keeper: KeeperSettings {
                 timing,
                 limits,
@@ -122,27 +134,39 @@ impl ExecPlan {
         })
     }
 
-    /// Checks that the outer lease with `token` can keep the options of this run.
-    ///
-    /// # Errors
-    /// Fails if it cannot.
-    pub(super) fn check_inside(&self, token: Token) -> Result<(), ExitError> {
-        let Some(option) = self.unkept_inside.first() else {
-            return Ok(());
-        };
-        let action = &self.contender.action;
-        let why = format!(
-            "{option} has no effect under the lease of an outer dlock exec, which holds {action} (token {token}): \
-             give the option to the outer one, or use another name here"
-        );
-        Err(ExitError::new(Status::USAGE, why))
+    /// Returns the contender for the first name. All contenders have the same settings.
+    pub(super) fn first(&self) -> &Contender {
+        &self.contenders[0]
     }
 
-    /// Replaces this process with the command, which runs under the outer lease with `token`.
-    /// Returns only if the replacement fails.
-    pub(super) fn run_under(&self, token: Token, report: &Report) -> ExitError {
-        report.granted(token);
-        let action = &self.contender.action;
+    /// Removes `action` from the names of this run, because the outer lease with `token` holds it.
+    ///
+    /// # Errors
+    /// Fails if that lease cannot keep the options of this run.
+    pub(super) fn leave_to_outer(
+        &mut self,
+        action: &Action,
+        token: Token,
+    ) -> Result<(), ExitError> {
+        if let Some(option) = self.unkept_inside.first() {
+            let why = format!(
+                "{option} has no effect under the lease of an outer dlock exec, which holds {action} (token {token}): \
+                 give the option to the outer one, or use another name here"
+            );
+            return Err(ExitError::new(Status::USAGE, why));
+        }
+        (self.contenders).retain(|contender| contender.action != *action);
+        let actions: Vec<_> = (self.contenders.iter())
+            .map(|it| it.action.clone())
+            .collect();
+        self.names = listed(&actions);
+        Ok(())
+    }
+
+    /// Replaces this process with the command, which runs under the outer lease of `action` with `token`. Returns only if
+    /// the replacement fails.
+    pub(super) fn run_under(&self, action: &Action, token: Token, report: &Report) -> ExitError {
+        report.about_lease(action, Some(token));
         let text = format_args!(
             "{action} is held by the outer dlock (token {token}): running under its lease"
         );
@@ -152,10 +176,40 @@ impl ExecPlan {
             &PreparedCommand::new(&self.command, &[], &self.hidden_variables, true).exec(),
         )
     }
+}
 
-    /// Returns what the exit of a contender without a grant depends on.
-    pub(super) const fn conflict(&self) -> (&Contender, Status) {
-        (&self.contender, self.conflict_status)
+/// Returns the names in `args` in the order in which all processes acquire them.
+///
+/// # Errors
+/// Fails if a name occurs twice, if there are too many, or if an option works only with one name.
+fn sorted(args: &ExecArgs) -> Result<Vec<Action>, String> {
+    let mut actions = args.names.actions();
+    if actions.len() > MAX_NAMES {
+        return Err(format!(
+            "{} names are given; at most {MAX_NAMES} are allowed: use one name for several of them",
+            actions.len()
+        ));
+    }
+    actions.sort();
+    if let Some([twice, _]) = actions.array_windows().find(|[one, other]| one == other) {
+        let twice = argument(twice);
+        return Err(format!("-a {twice} is given twice: give it once"));
+    }
+    if actions.len() > 1 && args.once.once().is_some() {
+        return Err(String::from(
+            "--once and --once-per work with one name: give them to a second dlock inside, as in \
+             dlock exec -a api -a web -- dlock exec deploy --once=v42 -- ./deploy.sh",
+        ));
+    }
+    Ok(actions)
+}
+
+/// Returns the names as a list in a sentence.
+fn listed(actions: &[Action]) -> String {
+    let names: Vec<&str> = actions.iter().map(Action::as_str).collect();
+    match &names[..] {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        _ => names.concat(),
     }
 }
 

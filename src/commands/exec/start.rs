@@ -11,19 +11,17 @@ use super::driver::Driver;
 use super::nested;
 use super::observers::RunObservers;
 use super::plan::ExecPlan;
+use super::run_lease::LeaseStarter;
 use super::work::Work;
-use crate::event::address_reader::AddressReader;
+use crate::commands::outer;
 use crate::event::event_loop::EventLoop;
 use crate::event::heartbeat;
 use crate::event::queue::EventQueue;
-use crate::event::queue_reader::QueueReader;
 use crate::lease::OwnerId;
 use crate::process::monitor::{Monitor, StopRules};
-use crate::protocol::keeper::{Keeper, KeeperSettings};
+use crate::protocol::keeper::KeeperSettings;
+use crate::protocol::keepers::Keepers;
 use crate::report::Report;
-use crate::report::clock_jump::ClockComparison;
-use crate::report::lease::LeaseReport;
-use crate::store::Contender;
 use crate::store::target::Targets;
 use crate::sys::pending_child::PreparedCommand;
 use crate::sys::signal::{JobControl, SignalFd};
@@ -43,10 +41,13 @@ impl ExecPlan {
         report: &'a Report,
     ) -> anyhow::Result<Driver<'a>> {
         const NO_THREAD: &str = "cannot start a thread";
-        let (timing, contender) = (self.keeper.timing, &self.contender);
-        let owner_id = OwnerId::new(random::bytes().context("cannot get random bytes")?);
+        let timing = self.keeper.timing;
+        let owner_ids = (self.contenders.iter())
+            .map(|_| random::bytes().map(OwnerId::new))
+            .collect::<Result<Vec<_>, _>>()
+            .context("cannot get random bytes")?;
         let signals = SignalFd::open(self.job_control).context("cannot receive signals")?;
-        let monitor = self.start_monitor(owner_id, &targets)?;
+        let monitor = self.start_monitor(&owner_ids, &targets)?;
         inherited::close_descriptors();
         // Threads may start after this point, so this process must not fork any more.
         report.write_behind();
@@ -56,48 +57,39 @@ impl ExecPlan {
             let check_interval = timing.renew_interval / HEARTBEAT_CHECKS;
             heartbeat::start(file.clone(), check_interval, events.clone()).context(NO_THREAD)?;
         }
-        let contender = Contender {
-            inside: nested::outer_lease(&targets),
-            ..contender.clone()
-        };
-        let mut observers = RunObservers::none(&contender);
+        let mut observers = RunObservers::none(&self.contenders);
         (observers.start(&self.observe, self.hidden_variables.clone(), &events))
             .context(NO_THREAD)?;
-        let (reader, of) = (contender.clone(), targets.clone());
-        let queue_reader = QueueReader::new(of, reader, timing, events.clone());
-        let (reader, of) = (contender.clone(), targets.clone());
-        let address_reader = AddressReader::new(of, reader, timing, events.clone());
-        let event_loop = EventLoop::start(contender, targets, timing, queue, events.clone())
-            .context(NO_THREAD)?;
-        let (action, servers) = (
-            self.contender.action.clone(),
-            event_loop.servers().to_owned(),
-        );
-        Ok(Driver {
+        let mut driver = Driver {
             plan: self,
             report,
-            texts: LeaseReport::new(report, action, servers),
-            events: event_loop,
-            sender: events,
-            keeper: Keeper::new(owner_id, self.keeper, clock::now()),
+            events: EventLoop::new(queue, events),
+            keepers: Keepers::new(owner_ids, self.keeper, clock::now()),
+            starter: LeaseStarter {
+                plan: self,
+                report,
+                targets,
+            },
+            leases: Vec::new(),
             work: Work::new(self, report, monitor),
-            queue_reader,
-            address_reader,
-            clock: ClockComparison::default(),
             observers,
             end: None,
-        })
+        };
+        driver.start_lease().context(NO_THREAD)?;
+        Ok(driver)
     }
 
-    /// Starts the monitor. If this process dies, the monitor ends the lease of `owner_id`.
-    fn start_monitor(&self, owner_id: OwnerId, targets: &Targets) -> anyhow::Result<Monitor> {
-        let (timing, contender) = (self.keeper.timing, &self.contender);
+    /// Starts the monitor. If this process dies, the monitor ends the leases with `owner_ids`.
+    fn start_monitor(&self, owner_ids: &[OwnerId], targets: &Targets) -> anyhow::Result<Monitor> {
+        let (timing, first) = (self.keeper.timing, self.first());
         let additions = [
-            ("DLOCK_ACTION", contender.action.to_string()),
-            ("DLOCK_HOLDER", contender.holder.label.clone()),
+            ("DLOCK_ACTION", first.action.to_string()),
+            ("DLOCK_HOLDER", first.holder.label.clone()),
             ("DLOCK_TTL", format_duration(timing.ttl).to_string()),
-            (nested::ADDRESS, nested::address(targets)),
+            (outer::ADDRESS, nested::address(targets)),
+            (outer::OUTER_TOKENS, nested::outer_lines(targets)),
         ];
+        let names = self.contenders.iter().map(|it| it.action.to_string());
         let shares_terminal = self.job_control == JobControl::Announced;
         let hidden = &self.hidden_variables;
         let command = PreparedCommand::new(&self.command, &additions, hidden, shares_terminal);
@@ -107,8 +99,11 @@ impl ExecPlan {
             shares_terminal,
         };
         let abandoned = Abandoned {
-            owner_id,
-            contender: contender.clone(),
+            leases: owner_ids
+                .iter()
+                .copied()
+                .zip(self.contenders.clone())
+                .collect(),
             targets: targets.clone(),
             settings: KeeperSettings {
                 checks_address: false,
@@ -116,8 +111,9 @@ impl ExecPlan {
             },
             min_hold: self.min_hold,
         };
-        let action = contender.action.as_str();
-        Monitor::start(action, command, rules, |left| abandoned.end(left))
-            .context("cannot start the monitor")
+        Monitor::start(&self.names, command.under(names.collect()), rules, |left| {
+            abandoned.end(&left);
+        })
+        .context("cannot start the monitor")
     }
 }

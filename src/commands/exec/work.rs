@@ -98,13 +98,14 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Starts the command under the lease with `token`, which was granted after the time `waited`.
-    pub(super) fn start(&mut self, deadline: Deadline, token: Token, waited: Duration) {
+    /// Starts the command under the leases with `tokens`, which were granted after the time `waited`. `deadline` is the
+    /// earliest of them.
+    pub(super) fn start(&mut self, deadline: Deadline, tokens: Vec<Token>, waited: Duration) {
         let now = clock::now();
-        self.monitor.send(MonitorMessage::Start(Start {
+        self.monitor.send(&MonitorMessage::Start(Start {
             deadline,
             limit: self.plan.max_runtime.map(|limit| now + limit),
-            token,
+            tokens,
             waited,
         }));
         self.started = Some((now, waited));
@@ -118,7 +119,7 @@ impl<'a> Work<'a> {
     }
 
     fn send(&self, input: SupervisorInput) {
-        self.monitor.send(MonitorMessage::Input(input));
+        self.monitor.send(&MonitorMessage::Input(input));
     }
 
     /// Moves the deadline of the command after a renewal.
@@ -139,7 +140,7 @@ impl<'a> Work<'a> {
         if let Some(pid) = self.stuck
             && [INT, TERM].contains(&signal.number)
         {
-            self.monitor.send(MonitorMessage::Leaving);
+            self.monitor.send(&MonitorMessage::Leaving);
             return Some(pid);
         }
         self.look_now();
@@ -288,14 +289,14 @@ impl<'a> Work<'a> {
             return;
         }
         self.processes_killed = leftovers.number;
-        let text = messages::killed_leftovers(&self.plan.contender.action, leftovers);
+        let text = messages::killed_leftovers(&self.plan.names, leftovers);
         self.report.info(EventKind::ProcessesKilled, text);
     }
 
     /// Reports that `pid` does not die.
     fn stuck(&mut self, pid: u32) {
         self.stuck = Some(pid);
-        let action = &self.plan.contender.action;
+        let action = &self.plan.names;
         let state = match signal::is_permitted(pid) {
             true => "does not die",
             false => "runs as another user, so dlock cannot kill it",
@@ -323,7 +324,7 @@ impl<'a> Work<'a> {
     /// Returns the reason for stopping a command that exceeded its maximum runtime.
     fn timeout_reason(&self) -> String {
         let limit = messages::duration(self.plan.max_runtime.unwrap_or_default());
-        format!("{} has run for {limit}", self.plan.contender.action)
+        format!("{} has run for {limit}", self.plan.names)
     }
 
     /// Returns the reason why the lease of `keeper` cannot be kept.
@@ -372,7 +373,7 @@ impl<'a> Work<'a> {
 
 /// Returns the reason of a run whose user did not wait until the process `pid` was dead.
 pub(super) fn still_alive(pid: u32, plan: &ExecPlan) -> String {
-    let (process, action) = (process(pid), &plan.contender.action);
+    let (process, action) = (process(pid), &plan.names);
     format!("{process} is still alive and was left behind; {action} is free when its lease expires")
 }
 

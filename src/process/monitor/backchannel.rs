@@ -18,35 +18,35 @@ use crate::process::supervisor::{Effect, StopReason, SupervisorInput};
 use crate::sys::tree::{ExitReason, Leftovers};
 
 /// The parameters with which the command starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Start {
-    /// The deadline of the lease when the message is sent.
+    /// The earliest deadline of the leases when the message is sent.
     pub deadline: Deadline,
     /// Instant at which the command reaches `--max-runtime`. None if the run is not limited.
     pub limit: Option<BootInstant>,
-    /// The token of the grant.
-    pub token: Token,
-    /// Time that dlock waited before the grant.
+    /// The tokens of the grants, in the order of the names.
+    pub tokens: Vec<Token>,
+    /// Time that dlock waited before the start.
     pub waited: Duration,
 }
 
-/// A lease whose dlock has died, when the command's whole tree is dead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LeftLease {
-    /// The token of the grant.
-    pub token: Token,
+/// The leases of a dlock that has died, when the command's whole tree is dead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftLeases {
+    /// The tokens of the grants, in the order of the names.
+    pub tokens: Vec<Token>,
     /// The deadline of the latest renewal that the monitor knows.
     pub deadline: Deadline,
-    /// Time that dlock waited before the grant.
+    /// Time that dlock waited before the start.
     pub waited: Duration,
     /// Time from the start of the command to the death of the tree.
     pub took: Duration,
 }
 
 /// A message from the parent to the monitor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MonitorMessage {
-    /// The parent holds the lease, so the monitor must start the command.
+    /// The parent holds the leases, so the monitor must start the command.
     Start(Start),
     /// An input for the supervisor.
     Input(SupervisorInput),
@@ -131,7 +131,7 @@ mod tests {
             MonitorMessage::Start(Start {
                 deadline,
                 limit: Some(deadline.kill),
-                token: Token(u64::MAX),
+                tokens: vec![Token(u64::MAX); 16],
                 waited: Duration::new(u64::MAX, 999_999_999),
             }),
             MonitorMessage::Leaving,

@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use super::backchannel::{LeftLease, MonitorMessage, ParentMessage, Start, decode, encode};
+use super::backchannel::{LeftLeases, MonitorMessage, ParentMessage, Start, decode, encode};
 use super::killing::{Killing, next_round};
 use crate::lease::instant::BootInstant;
 use crate::mutant::{self, Safeguard};
@@ -43,7 +43,7 @@ struct EventSources<'a> {
 }
 
 /// Shows `about` in process lists. Starts `command` when the parent sends [`MonitorMessage::Start`], and supervises the command until its tree is dead.
-/// Returns the lease if the parent has died while the command ran. Returns immediately if the parent dies before it sends
+/// Returns the leases if the parent has died while the command ran. Returns immediately if the parent dies before it sends
 /// that message.
 ///
 /// # Errors
@@ -53,7 +53,7 @@ pub(super) fn run_event_loop(
     parent: &Channel,
     command: PreparedCommand,
     rules: StopRules,
-) -> io::Result<Option<LeftLease>> {
+) -> io::Result<Option<LeftLeases>> {
     process::detach(NAME, about)?;
     process::become_subreaper()?;
     let sources = EventSources {
@@ -105,11 +105,11 @@ pub(super) fn run_event_loop(
     }
     let started = clock::now();
     // The start fails only if the child has been killed, which `supervise` detects.
-    let _ = command.start(start.token.0);
+    let _ = command.start(start.tokens.iter().map(|token| token.0));
     let is_parent_alive = supervised.supervise(&sources, &mut command)?;
     let is_abandoned = !is_parent_alive && !supervised.is_left;
-    Ok(is_abandoned.then(|| LeftLease {
-        token: start.token,
+    Ok(is_abandoned.then(|| LeftLeases {
+        tokens: start.tokens,
         deadline: supervised.supervisor.deadline(),
         waited: start.waited,
         took: clock::now().since(started),

@@ -19,6 +19,18 @@ pub struct WaitLimits {
     pub connect: Duration,
 }
 
+impl WaitLimits {
+    /// Returns the limits of a second acquisition if the server has responded to the first one for the time `waited`. The
+    /// limit of the wait covers both.
+    #[must_use]
+    pub fn after(self, waited: Duration) -> Self {
+        Self {
+            wait: self.wait.map(|wait| wait.saturating_sub(waited)),
+            ..self
+        }
+    }
+}
+
 /// The step of an acquisition that may exceed the wait limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FinalStep {
@@ -101,5 +113,30 @@ impl TimeLimits {
             (self.started, self.first_response) = (past, Some(past));
         }
         is_over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::WaitLimits;
+
+    #[test]
+    fn wait_limit_covers_several_acquisitions() {
+        let seconds = Duration::from_secs;
+        let limits = |wait| WaitLimits {
+            wait,
+            connect: seconds(60),
+        };
+        for (wait, waited, left) in [
+            (Some(10), 0, Some(10)),
+            (Some(10), 4, Some(6)),
+            (Some(10), 11, Some(0)),
+            (None, 11, None),
+        ] {
+            let left = limits(left.map(seconds));
+            assert_eq!(limits(wait.map(seconds)).after(seconds(waited)), left);
+        }
     }
 }

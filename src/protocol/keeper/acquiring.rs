@@ -120,7 +120,7 @@ impl Keeper {
 
     /// Lets the work start.
     pub(super) fn hold(&mut self, mut lease: KeptLease) {
-        lease.renewals.start_command(self.settings.liveness);
+        lease.renewals.continue_without_command();
         self.notices.push_back(Notice::Ready);
         self.phase = Phase::Held(lease);
     }

@@ -80,20 +80,28 @@ impl Keeper {
             self.push(Notice::SessionsNotEnded { owner, why, left });
         }
         match mem::replace(&mut self.phase, Phase::Over) {
-            Phase::EndingEarlier(lease, _) => {
-                let Grant { owner_id, token } = lease.renewals.grant();
-                let queue_lock = lease.renewals.queue_lock();
-                let request = ReleaseRequest {
-                    has_entry: lease.has_entry,
-                    ..ReleaseRequest::without_run(owner_id, Some(token), queue_lock)
-                };
-                // The user expects dlock to end soon. If the release fails, the lease ends when it expires.
-                self.release_by(now, request, now + UNUSED_TIMEOUT);
-            }
             // The sessions of successful work may continue.
             Phase::EndingOwn(lease, _, end) => self.release(now, &lease, end, is_single_look),
-            phase => self.phase = phase,
+            phase => {
+                self.phase = phase;
+                self.release_unused(now);
+            }
         }
+    }
+
+    /// Begins the release of a lease under which no work has started.
+    pub(super) fn release_unused(&mut self, now: BootInstant) {
+        let (Phase::EndingEarlier(lease, _) | Phase::Held(lease)) = &self.phase else {
+            return;
+        };
+        let Grant { owner_id, token } = lease.renewals.grant();
+        let queue_lock = lease.renewals.queue_lock();
+        let request = ReleaseRequest {
+            has_entry: lease.has_entry,
+            ..ReleaseRequest::without_run(owner_id, Some(token), queue_lock)
+        };
+        // The user expects dlock to end soon. If the release fails, the lease ends when it expires.
+        self.release_by(now, request, now + UNUSED_TIMEOUT);
     }
 
     pub(super) fn work_ended(&mut self, now: BootInstant, end: WorkEnd) {

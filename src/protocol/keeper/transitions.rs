@@ -34,7 +34,7 @@ pub struct Transition {
 }
 
 /// All changes of phase.
-pub const TRANSITIONS: [Transition; 11] = [
+pub const TRANSITIONS: [Transition; 12] = [
     row(
         Acquiring,
         "The lease is granted, and the record notes no sessions of an earlier run.",
@@ -81,6 +81,12 @@ pub const TRANSITIONS: [Transition; 11] = [
     row(
         Held,
         "The work has ended without sessions, or may leave them.",
+        Releasing,
+        "none",
+    ),
+    row(
+        Held,
+        "The caller gives up before the work has started.",
         Releasing,
         "none",
     ),

@@ -1,4 +1,4 @@
-//! Tests of the deploy script that locks itself.
+//! Tests of the deploy scripts.
 
 use super::{Host, JOB, path};
 use crate::cli_runner::Dlock;
@@ -6,7 +6,11 @@ use crate::command::{read_message, write_message};
 
 /// Returns a run of the script that deploys `release`, as an operator would start the script.
 fn deployment(host: &Host, release: &str) -> Dlock {
-    let script = path("self-locking.sh").display().to_string();
+    run_of(host, "self-locking.sh", release)
+}
+
+fn run_of(host: &Host, script: &str, release: &str) -> Dlock {
+    let script = path(script).display().to_string();
     let variables = [("DLOCK_URL", host.database.url())];
     let variables = variables
         .each_ref()
@@ -87,5 +91,24 @@ fn a_failed_deployment_returns_its_status_and_frees_the_lock() {
         assert_eq!(outcome.status, Some(3), "{outcome:#?}");
         assert!(!outcome.stdout.contains("deployed"), "{outcome:#?}");
         assert!(host.is_free("deploy"));
+    });
+}
+
+#[test]
+fn a_deployment_of_two_services_excludes_those_of_each_service() {
+    Host::everywhere(|host| {
+        host.job("switch.sh", SWITCH);
+        let [ready, go] = ["ready", "go"].map(|name| host.stage.path(name));
+        let both = run_of(host, "two-services.sh", "42").start();
+        read_message(&ready);
+        for service in ["api", "web"] {
+            Dlock::on(&host.database, ["exec", "-n", service, "--", "true"])
+                .run()
+                .expect(75, "", &format!("{service} is held by "));
+        }
+        write_message(&go, "on");
+        both.wait().expect(0, "", "");
+        assert_eq!(host.log(), ["switching 42", "switched 42"]);
+        assert!(host.is_free("api") && host.is_free("web"));
     });
 }

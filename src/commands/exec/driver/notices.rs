@@ -1,10 +1,12 @@
-//! The reactions of the driver to the notices of the keeper: the command, the messages, the metrics and the hooks. Runs on
+//! The reactions of the driver to the notices of the keepers: the command, the messages, the metrics and the hooks. Runs on
 //! the main thread.
 
+use std::io;
 use std::time::Duration;
 
 use super::{Driver, RunEnd};
 use crate::commands::exec::exits::{not_granted, not_started};
+use crate::exit::{ExitError, Status};
 use crate::lease::Token;
 use crate::lease::instant::BootInstant;
 use crate::metrics::MetricsResult;
@@ -19,100 +21,130 @@ use crate::store::{Failure, LockRecord, Loss};
 use crate::sys::clock;
 
 impl Driver<'_> {
-    /// Handles everything that the keeper reports.
+    /// Handles everything that the keepers report.
     pub(super) fn handle_notices(&mut self) {
-        while let Some(notice) = self.keeper.notice() {
-            self.handle_notice(notice);
+        loop {
+            while let Some((lease, notice)) = self.keepers.notice() {
+                self.handle_notice(lease, notice);
+            }
+            if self.leases.len() == self.keepers.each().len() {
+                return;
+            }
+            // A keeper has begun to acquire the next lease.
+            if let Err(error) = self.start_lease() {
+                let why = format!("cannot start a thread: {error}");
+                return self.give_up(ExitError::new(Status::INTERNAL, why));
+            }
         }
     }
 
-    fn handle_notice(&mut self, notice: Notice) {
+    /// Starts what reads and reports for the next lease.
+    pub(in crate::commands::exec) fn start_lease(&mut self) -> io::Result<()> {
+        self.report.begins_to_wait();
+        let before = self.leases.last();
+        let lease = (self.starter).start(self.leases.len(), before, &mut self.events)?;
+        self.leases.push(lease);
+        Ok(())
+    }
+
+    fn handle_notice(&mut self, number: usize, notice: Notice) {
         let now = clock::now();
-        let waited = now.since(self.keeper.started());
+        let waited = now.since(self.keepers.started());
+        let (lease, keeper) = (&mut self.leases[number], &self.keepers.each()[number]);
+        self.report
+            .about_lease(&lease.contender.action, lease.token);
         match notice {
             Notice::Waiting(failure) => {
-                if let Some(acquire) = self.keeper.acquire() {
-                    self.texts.waiting(acquire, failure.as_ref(), waited, now);
+                if let Some(acquire) = keeper.acquire() {
+                    lease.texts.waiting(acquire, failure.as_ref(), waited, now);
                 }
             }
             Notice::NoQueueLock => {
-                let acquire = self.keeper.acquire();
+                let acquire = keeper.acquire();
                 let tries_again = acquire.is_some_and(Acquire::retries_queue_lock);
-                self.texts.no_queue_lock(tries_again);
+                lease.texts.no_queue_lock(tries_again);
             }
-            Notice::Silence(limit) => self.texts.silence(limit),
-            Notice::Granted(grant) => self.granted(grant.token, waited),
-            Notice::NotGranted(reason) => self.not_granted(reason, waited),
+            Notice::Silence(limit) => lease.texts.silence(limit),
+            Notice::Granted(grant) => self.granted(number, grant.token, waited),
+            Notice::NotGranted(reason) => self.not_granted(number, reason, waited),
             Notice::SessionsLeft => {
-                if let Some(wait) = self.keeper.session_wait() {
-                    self.texts.sessions_left(wait, now);
+                if let Some(wait) = keeper.session_wait() {
+                    lease.texts.sessions_left(wait, now);
                 }
             }
-            Notice::SessionsEnded(owner, killed) => self.texts.sessions_ended(owner, killed),
+            Notice::SessionsEnded(owner, killed) => lease.texts.sessions_ended(owner, killed),
             Notice::SessionsNotEnded { owner, why, left } => {
-                self.sessions_not_ended(owner, why, left.as_deref(), waited);
+                self.sessions_not_ended(number, owner, why, left.as_deref());
             }
-            Notice::Executing(sessions) => self.texts.executing(&sessions),
-            Notice::Ready => self.start_work(waited),
+            Notice::Executing(sessions) => lease.texts.executing(&sessions),
+            Notice::Ready => self.start_work(),
             Notice::Renewed {
                 took,
                 failing_since,
                 problem,
             } => {
-                self.renewed();
-                self.texts.renewed(took, failing_since, now);
+                lease.texts.renewed(took, failing_since, now);
                 if let Some(problem) = problem {
-                    self.texts.tracking_problem(problem);
+                    lease.texts.tracking_problem(problem);
                 }
+                self.renewed();
             }
             Notice::RenewalFailed { failure, is_first } => {
+                lease.texts.renewal_failed(&failure, is_first);
                 self.renewal_failed();
-                self.texts.renewal_failed(&failure, is_first);
             }
             Notice::GrantLost { is_first } => {
+                lease.texts.grant_lost(is_first);
                 self.renewal_failed();
-                self.texts.grant_lost(is_first);
             }
             Notice::Disconnected => {
-                (self.texts).delay_disconnected(now + self.plan.keeper.timing.request_timeout);
+                (lease.texts).delay_disconnected(now + self.plan.keeper.timing.request_timeout);
             }
             Notice::Moved { is_revoked } => {
-                let has_lease = self.keeper.grant().is_some();
-                self.texts.moved(is_revoked, has_lease);
+                let has_lease = keeper.grant().is_some();
+                lease.texts.moved(is_revoked, has_lease);
             }
-            Notice::Lost(loss, record) => self.lease_lost(loss, &record, now),
-            Notice::Released(released) => self.released(&released),
-            Notice::NotReleased(failure) => self.not_released(failure.as_ref()),
+            Notice::Lost(loss, record) => self.lease_lost(number, loss, &record, now),
+            Notice::Released(released) => self.released(number, &released),
+            Notice::NotReleased(failure) => self.not_released(number, failure.as_ref()),
         }
     }
 
-    fn granted(&self, token: Token, waited: Duration) {
-        self.report.granted(token);
-        let (action, waited) = (&self.plan.contender.action, messages::duration(waited));
+    fn granted(&mut self, number: usize, token: Token, waited: Duration) {
+        let lease = &mut self.leases[number];
+        lease.token = Some(token);
+        let action = &lease.contender.action;
+        self.report.about_lease(action, lease.token);
+        let waited = messages::duration(waited);
         let text = format_args!("acquired {action} in {waited} (token {token})");
         let has_reminded = self.report.has_reminded();
         self.report
             .milestone(EventKind::Granted, text, has_reminded);
     }
 
-    fn not_granted(&mut self, reason: NotGranted, waited: Duration) {
-        let latest = self.queue_reader.latest();
-        let no_response = || self.events.no_response();
-        let error = not_granted(reason, latest, no_response, waited, self.plan.conflict());
+    fn not_granted(&mut self, number: usize, reason: NotGranted, waited: Duration) {
+        let lease = &self.leases[number];
+        let latest = lease.queue_reader.latest();
+        let no_response = || self.events.database(number).no_response();
+        let conflict = (&lease.contender, self.plan.conflict_status);
+        let error = not_granted(reason, latest, no_response, waited, conflict);
         self.end.get_or_insert(RunEnd::NotStarted(error));
     }
 
     fn sessions_not_ended(
         &mut self,
+        number: usize,
         owner: SessionOwner,
         why: SessionsNotEnded,
         left: Option<&ListedSession>,
-        waited: Duration,
     ) {
+        let lease = &self.leases[number];
         match owner {
-            SessionOwner::OwnWork => self.texts.sessions_not_ended(&why),
+            SessionOwner::OwnWork => lease.texts.sessions_not_ended(&why),
             SessionOwner::EarlierRun => {
-                let error = not_started(why, left, waited, self.plan.conflict());
+                let waited = clock::now().since(self.keepers.started());
+                let conflict = (&lease.contender, self.plan.conflict_status);
+                let error = not_started(why, left, waited, conflict);
                 self.end.get_or_insert(RunEnd::NotStarted(error));
             }
         }
@@ -120,7 +152,7 @@ impl Driver<'_> {
 
     /// Moves the deadline of the command, and counts the renewal in the metrics of the run.
     fn renewed(&mut self) {
-        if let (true, Some(deadline)) = (self.is_working(), self.keeper.deadline()) {
+        if let (true, Some(deadline)) = (self.is_working(), self.keepers.deadline()) {
             self.work.renewed(deadline);
         }
         if self.work.has_started() {
@@ -135,19 +167,33 @@ impl Driver<'_> {
         }
     }
 
-    fn start_work(&mut self, waited: Duration) {
-        let (Some(deadline), Some(grant)) = (self.keeper.deadline(), self.keeper.grant()) else {
+    /// Starts the command, because all leases are held.
+    fn start_work(&mut self) {
+        let Some(deadline) = self.keepers.deadline() else {
             return;
         };
         self.report.finish();
-        self.work.start(deadline, grant.token, waited);
-        self.observers.granted(grant.token);
+        let tokens: Vec<_> = (self.leases.iter())
+            .filter_map(|lease| lease.token)
+            .collect();
+        let waited = clock::now().since(self.keepers.started());
+        self.work.start(deadline, tokens.clone(), waited);
+        self.observers.granted(tokens);
     }
 
-    fn lease_lost(&mut self, loss: Loss, record: &LockRecord, now: BootInstant) {
+    fn lease_lost(&mut self, number: usize, loss: Loss, record: &LockRecord, now: BootInstant) {
+        let lease = &mut self.leases[number];
+        if !self.work.has_started() {
+            let action = &lease.contender.action;
+            let why = format!("lost {action}: {}", messages::holding(action, record));
+            let error = ExitError::new(RunOutcome::Lost.status(), why);
+            self.end.get_or_insert(RunEnd::NotStarted(error));
+            return;
+        }
         self.work.stop();
-        let is_early = (self.keeper.deadline()).is_some_and(|deadline| now < deadline.kill);
-        let (why, other) = self.texts.loss(loss, record, is_early);
+        let is_early =
+            (self.keepers.each()[number].deadline()).is_some_and(|deadline| now < deadline.kill);
+        let (why, other) = lease.texts.loss(loss, record, is_early);
         self.lost(other, &why, "stopping");
     }
 
@@ -163,7 +209,8 @@ impl Driver<'_> {
     }
 
     /// Updates the outcome of the run according to the result of the release, and reports it.
-    fn released(&mut self, released: &Released) {
+    fn released(&mut self, number: usize, released: &Released) {
+        let lease = &self.leases[number];
         let Some(RunEnd::Ended(run)) = &mut self.end else {
             return;
         };
@@ -172,10 +219,10 @@ impl Driver<'_> {
         if let (Released::Recorded | Released::Unrecorded(_), Some(until)) = (released, until) {
             self.observers.stays_held(until);
         }
-        let action = &self.plan.contender.action;
+        let action = &lease.contender.action;
         match released {
-            Released::Recorded => self.texts.released(until),
-            Released::Unrecorded(failure) => self.texts.unrecorded(failure),
+            Released::Recorded => lease.texts.released(until),
+            Released::Unrecorded(failure) => lease.texts.unrecorded(failure),
             Released::NotHolder(loss) if run.outcome != outcome => {
                 run.reason = match loss {
                     Loss::Revoked => {
@@ -202,7 +249,8 @@ impl Driver<'_> {
 
     /// Handles a release that has failed. A success that could not be recorded does not count. Otherwise the lease ends
     /// when it expires.
-    fn not_released(&mut self, failure: Option<&Failure>) {
+    fn not_released(&mut self, number: usize, failure: Option<&Failure>) {
+        let lease = &self.leases[number];
         let Some(RunEnd::Ended(run)) = &mut self.end else {
             return;
         };
@@ -210,14 +258,14 @@ impl Driver<'_> {
         if run.must_record {
             run.reason = String::from("its success could not be recorded");
             run.outcome = RunOutcome::Unrecorded;
-            let action = &self.plan.contender.action;
+            let action = &lease.contender.action;
             let text = format!(
                 "{action} succeeded, but the success could not be recorded: {why}; it does not count as done"
             );
             let meta = EventKind::NotRecorded.into();
             self.report.exit_status(meta, run.outcome.status(), &text);
         } else if run.outcome.held_lease() {
-            self.texts.not_released(why, self.plan.keeper.timing.ttl);
+            lease.texts.not_released(why, self.plan.keeper.timing.ttl);
         }
     }
 }

@@ -11,10 +11,13 @@ impl Driver<'_> {
     /// waits for the queue lock, so another thread reads the state. A reminder on a separate line waits for the end of
     /// this read, but not longer than the request timeout.
     pub(super) fn report_turn(&mut self) {
-        let Some(acquire) = self.keeper.acquire() else {
+        // Only the latest lease is awaited. The ones before it are held.
+        let number = self.leases.len() - 1;
+        let lease = &mut self.leases[number];
+        let Some(acquire) = self.keepers.each()[number].acquire() else {
             return;
         };
-        if !self.events.is_waiting_turn() || !self.report.is_reminder_due() {
+        if !self.events.database(number).is_waiting_turn() || !self.report.is_reminder_due() {
             return;
         }
         let now = clock::now();
@@ -24,23 +27,23 @@ impl Driver<'_> {
             Some((latest.0.clone(), latest.1, latest.2))
         };
         let is_rewritten = self.report.rewrites_reminders();
-        let Some((record, ahead, read_at)) = latest_state(&self.queue_reader) else {
+        let Some((record, ahead, read_at)) = latest_state(&lease.queue_reader) else {
             return;
         };
         if now.since(read_at) >= READ_INTERVAL {
-            self.queue_reader.start(acquire.queue_entry(), ahead, now);
+            lease.queue_reader.start(acquire.queue_entry(), ahead, now);
         }
-        if !is_rewritten && self.queue_reader.is_awaited() {
+        if !is_rewritten && lease.queue_reader.is_awaited() {
             return;
         }
-        let waited = now.since(acquire.started());
+        let waited = now.since(self.keepers.started());
         let (current_for, describe): (_, fn(_, _, _, _, _) -> _) = match is_rewritten {
             // The state on a terminal is read again while it is displayed.
             true => (2 * READ_INTERVAL, waiting::waiting_line),
             false => (READ_INTERVAL, waiting::still_waiting),
         };
         let age = Some(now.since(read_at)).filter(|age| *age >= current_for);
-        let text = describe(&self.plan.contender.action, &record, ahead, waited, age);
+        let text = describe(&lease.contender.action, &record, ahead, waited, age);
         // The lease of an outdated record may have been renewed.
         let leased = Some(&record).filter(|_| age.is_none());
         let facts = WaitFacts::new(waited, Some(ahead), leased);

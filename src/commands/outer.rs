@@ -1,0 +1,62 @@
+//! The leases of the outer `dlock exec`, as its environment variables show them.
+
+use std::env;
+
+use crate::lease::Token;
+use crate::store::OuterLease;
+use crate::sys::pending_child::TOKENS;
+
+/// The environment variable that contains the address of the server and the name of the database
+/// that store the lease. dlock sets this variable for the command.
+pub const ADDRESS: &str = "DLOCK_DATABASE_ADDRESS";
+
+/// The environment variable with a line `name=token` for each lease of an outer dlock with the same database, the innermost
+/// first.
+pub const OUTER_TOKENS: &str = "DLOCK_OUTER_TOKENS";
+
+/// All variables that dlock sets for a command. `exec` never reads any of these variables as an
+/// option.
+pub const VARIABLES: [&str; 7] = [
+    "DLOCK_ACTION",
+    "DLOCK_TOKEN",
+    TOKENS,
+    OUTER_TOKENS,
+    "DLOCK_HOLDER",
+    "DLOCK_TTL",
+    ADDRESS,
+];
+
+/// Returns the leases in the variables that the innermost outer dlock has set, the innermost first, and the address of their
+/// database.
+pub(super) fn from_environment() -> (Vec<OuterLease>, String) {
+    let mut leases = own_leases();
+    leases.extend(value(OUTER_TOKENS).lines().filter_map(outer_of_line));
+    (leases, value(ADDRESS))
+}
+
+/// Returns the leases of the dlock that has started this process, in the order of the names.
+pub(super) fn own_leases() -> Vec<OuterLease> {
+    let lines = match value(TOKENS) {
+        // An older dlock sets only the variables of its lease.
+        lines if lines.is_empty() => format!("{}={}", value("DLOCK_ACTION"), value("DLOCK_TOKEN")),
+        lines => lines,
+    };
+    lines.lines().filter_map(outer_of_line).collect()
+}
+
+/// Returns the value of an environment variable. Empty if it is not set.
+fn value(name: &str) -> String {
+    env::var_os(name)
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// Returns the lease in a line `name=token`. A name may contain an equals sign. None if the line has another form.
+fn outer_of_line(line: &str) -> Option<OuterLease> {
+    let (action, token) = line.rsplit_once('=')?;
+    Some(OuterLease {
+        action: action.parse().ok()?,
+        token: Token(token.parse().ok()?),
+    })
+}

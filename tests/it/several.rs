@@ -1,0 +1,272 @@
+//! Tests of `dlock exec` with several names: the command runs when all leases are held, and stops when one is lost.
+
+use mysql::prelude::Queryable;
+
+use crate::cli_runner::{Dlock, Running, eventually};
+use crate::command::{Stage, read_message, write_message};
+use crate::servers::{Database, Flavour, shared};
+
+/// Maximum time that a contender of these tests waits for its leases.
+const WAIT: &str = "--wait=1m";
+
+/// Returns a `dlock exec` with `names`, in this order.
+fn several(database: &Database, names: &[&str]) -> Dlock {
+    let names = names.iter().flat_map(|name| ["-a", name]);
+    Dlock::on(database, ["exec", WAIT, "--ttl=3s"]).args(names)
+}
+
+/// Returns the tokens of `names` in the database.
+fn tokens<const N: usize>(database: &Database, names: [&str; N]) -> [u64; N] {
+    names.map(|name| {
+        let query = "SELECT token FROM dlock_lock WHERE action=?";
+        let token = database.admin_conn().exec_first(query, (name,));
+        token.expect("the table exists").expect("the row exists")
+    })
+}
+
+/// Returns the names that are held, in the order of their bytes.
+fn held(database: &Database) -> Vec<String> {
+    let query =
+        "SELECT CAST(action AS CHAR) FROM dlock_lock WHERE owner_id IS NOT NULL ORDER BY action";
+    database
+        .admin_conn()
+        .query(query)
+        .expect("the table exists")
+}
+
+/// A run with several names whose command runs until the test ends it.
+struct Held {
+    running: Running,
+    stage: Stage,
+}
+
+impl Held {
+    fn start(dlock: Dlock) -> Self {
+        let stage = Stage::new();
+        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+        let script = r#"echo up > "$1"; read word < "$2"; exit 3"#;
+        let dlock = dlock.args(["--", "sh", "-c", script, "sh"]);
+        let running = dlock.arg(&ready).arg(&go).start();
+        assert_eq!(read_message(&ready), "up");
+        Self { running, stage }
+    }
+
+    fn end(self) {
+        write_message(&self.stage.path("go"), "on");
+        self.running.wait().expect(3, "", "");
+    }
+}
+
+#[test]
+fn command_runs_under_all_leases_and_gets_a_token_for_each() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("several");
+        let script = r#"echo "$DLOCK_ACTION $DLOCK_TOKEN"; echo "$DLOCK_TOKENS""#;
+        let names = ["web", "a=b", "api"];
+        let outcome = several(&database, &names)
+            .args(["--", "sh", "-c", script])
+            .run();
+        let [a, api, web] = tokens(&database, ["a=b", "api", "web"]);
+        let printed = format!("a=b {a}\na=b={a}\napi={api}\nweb={web}\n");
+        outcome.expect(0, &printed, "");
+        assert_eq!(held(&database), [""; 0], "{flavour}");
+        for name in names {
+            let history = Dlock::on(&database, ["history", name]).run().stdout;
+            assert!(history.contains("exit 0"), "{flavour}: {history}");
+        }
+    }
+}
+
+#[test]
+fn waiter_for_the_second_name_holds_the_first_one_for_many_leases() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("several");
+        let holder = Held::start(several(&database, &["web"]));
+        let other = Held::start(several(&database, &["api"]));
+        let waiter = several(&database, &["web", "api"])
+            .args(["--", "echo", "both"])
+            .start();
+        waiter.wait_for_output("api is held by");
+        other.end();
+        waiter.wait_for_output("acquired api in");
+        waiter.wait_for_output("web is held by");
+        let renewals = || -> u64 {
+            let query = "SELECT renewals FROM dlock_lock WHERE action='api'";
+            let renewals = database.admin_conn().query_first(query);
+            renewals.expect("the table exists").expect("the row exists")
+        };
+        // The lease is renewed six times per ttl.
+        eventually("the first lease is kept for two ttls", || renewals() > 12);
+        Dlock::on(&database, ["exec", "-n", "api", "--", "true"])
+            .run()
+            .expect(75, "", "api is held");
+        holder.end();
+        waiter.wait().expect(0, "both\n", "acquired web in");
+        assert_eq!(held(&database), [""; 0], "{flavour}");
+    }
+}
+
+#[test]
+fn contender_that_does_not_get_all_leases_keeps_none() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("several");
+        let holder = Held::start(several(&database, &["web"]));
+        for limit in ["--nonblock", "--wait=500ms"] {
+            let outcome = several(&database, &["api", "web"])
+                .args([limit, "--", "echo", "started"])
+                .run();
+            outcome.expect(75, "", "web is held by");
+            assert_eq!(held(&database), ["web"], "{flavour}");
+        }
+        // A signal ends the wait in the same way.
+        let waiter = several(&database, &["api", "web"])
+            .args(["--", "echo", "started"])
+            .start();
+        waiter.wait_for_output("web is held by");
+        assert_eq!(held(&database), ["api", "web"], "{flavour}");
+        waiter.signal("TERM");
+        waiter
+            .wait()
+            .expect(143, "", "while waiting for api and web");
+        assert_eq!(held(&database), ["web"], "{flavour}");
+        holder.end();
+    }
+}
+
+#[test]
+fn loss_of_one_lease_stops_the_command_and_releases_the_others() {
+    for flavour in Flavour::ALL {
+        for lost in ["api", "web"] {
+            let database = shared(flavour).database("several");
+            let run = Held::start(several(&database, &["api", "web"]));
+            Dlock::on(&database, ["release", "-y", lost])
+                .run()
+                .expect(0, "", "is released");
+            let outcome = run.running.wait();
+            outcome.expect(76, "", &format!("lost {lost}: "));
+            assert_eq!(held(&database), [""; 0], "{flavour}");
+            let other = ["web", "api"][usize::from(lost == "web")];
+            let history = Dlock::on(&database, ["history", other]).run().stdout;
+            assert!(history.contains("SIGTERM"), "{flavour}: {history}");
+            let history = Dlock::on(&database, ["history", lost]).run().stdout;
+            assert!(history.contains("revoked"), "{flavour}: {history}");
+        }
+    }
+}
+
+#[test]
+fn lease_that_is_revoked_before_the_start_ends_the_wait_for_the_others() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("several");
+        let holder = Held::start(several(&database, &["web"]));
+        let waiter = several(&database, &["api", "web"])
+            .args(["--", "echo", "started"])
+            .start();
+        waiter.wait_for_output("web is held by");
+        Dlock::on(&database, ["release", "-y", "api"])
+            .run()
+            .expect(0, "", "is released");
+        waiter.wait().expect(76, "", "lost api: ");
+        assert_eq!(held(&database), ["web"], "{flavour}");
+        holder.end();
+    }
+}
+
+#[test]
+fn contenders_with_names_in_opposite_order_do_not_wait_for_each_other() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("several");
+        let sets = [
+            ["a", "b"],
+            ["b", "a"],
+            ["c", "b"],
+            ["a", "c"],
+            ["c", "a"],
+            ["b", "c"],
+        ];
+        let running: Vec<_> = (sets.iter().cycle().take(24))
+            .map(|names| several(&database, names).args(["--", "true"]).start())
+            .collect();
+        for run in running {
+            let outcome = run.wait();
+            assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:?}");
+        }
+        assert_eq!(held(&database), [""; 0], "{flavour}");
+    }
+}
+
+#[test]
+fn killed_dlock_leaves_no_lease() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("several");
+        let run = Held::start(several(&database, &["api", "web"]).arg("--ttl=1h"));
+        run.running.signal("KILL");
+        eventually("the monitor releases both leases", || {
+            held(&database).is_empty()
+        });
+    }
+}
+
+#[test]
+fn nested_exec_runs_under_each_of_the_outer_leases() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("several");
+        let script = r#"
+            for names in "-a api" "-a web" "-a web -a api" "-a web -a other"; do
+                "$dlock" exec -n $names -- sh -c '
+                    printf "%s\n" "$DLOCK_TOKENS" "$DLOCK_OUTER_TOKENS" | cut -d= -f1 | xargs'
+            done
+            "$dlock" exec other -- "$dlock" exec -n web -- echo under both"#;
+        let outcome = several(&database, &["web", "api"])
+            .env("dlock", env!("CARGO_BIN_EXE_dlock"))
+            .args(["--", "sh", "-c", script])
+            .run();
+        let printed = "api web\napi web\napi web\nother api web\nunder both\n";
+        outcome.expect(0, printed, "");
+    }
+}
+
+#[test]
+fn check_checks_all_leases_or_the_one_that_is_named() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("several");
+        // An operator takes the second lease away while the command runs, and the command ignores the signal.
+        let script = r#"
+            trap "" TERM
+            "$dlock" check && "$dlock" check web && "$dlock" check -a api && echo current
+            "$dlock" check --sql | grep -c current
+            "$dlock" -q release -y web
+            "$dlock" check; echo $?; "$dlock" check web; echo $?; "$dlock" check api; echo $?"#;
+        let outcome = several(&database, &["web", "api"])
+            .env("dlock", env!("CARGO_BIN_EXE_dlock"))
+            .args(["--ttl=1m", "--", "sh", "-c", script])
+            .run();
+        outcome.expect(76, "current\n2\n76\n76\n0\n", "lost web: ");
+    }
+}
+
+#[test]
+fn names_that_cannot_be_used_together_are_refused() {
+    let database = shared(Flavour::MariaDb).database("several");
+    several(&database, &["web", "api", "web"])
+        .args(["--", "true"])
+        .run()
+        .expect(64, "", "-a web is given twice: give it once");
+    let many: Vec<String> = (0..17).map(|number| format!("n{number}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    several(&database, &many).args(["--", "true"]).run().expect(
+        64,
+        "",
+        "17 names are given; at most 16 are allowed",
+    );
+    for once in ["--once", "--once-per=1h"] {
+        several(&database, &["web", "api"])
+            .args([once, "--", "true"])
+            .run()
+            .expect(
+                64,
+                "",
+                "dlock exec -a api -a web -- dlock exec deploy --once",
+            );
+    }
+}
