@@ -111,7 +111,11 @@ impl Scene {
     /// Returns a `dlock exec` with `options` that connects to the server directly. The ttl is 6 s, so that a busy
     /// machine can renew the lease in time. The command writes `name` to the witness and then runs `script`.
     pub(crate) fn exec(&self, name: &str, options: &[&str], script: &str) -> Dlock {
-        Dlock::on(&self.database, ["exec", "-a", "init", "--ttl", "6s"])
+        self.exec_of("init", name, options, script)
+    }
+
+    fn exec_of(&self, action: &str, name: &str, options: &[&str], script: &str) -> Dlock {
+        Dlock::on(&self.database, ["exec", "-a", action, "--ttl", "6s"])
             .args(options)
             .args(["--", "sh", "-c"])
             .arg(format!("{WITNESS}{script}"))
@@ -240,7 +244,7 @@ impl Holder {
 fn the_witness_detects_two_commands_at_the_same_time() {
     let scene = Scene::new(Flavour::MariaDb);
     let holder = scene.holder(&[]);
-    let other = scene.exec("other", &["-a", "another"], "");
+    let other = scene.exec_of("another", "other", &[], "");
     other.run().expect(0, "", "");
     holder.unharmed();
     assert_eq!(scene.witness(), "holder\noverlap\nother\n");

@@ -1,4 +1,4 @@
-//! A holder of `init` whose command runs until the test ends the command, and functions that read the row of `init`.
+//! A holder, normally of `init`, whose command runs until the test ends the command, and functions that read the row of `init`.
 
 use std::path::PathBuf;
 
@@ -21,13 +21,16 @@ impl Holder {
         Self::start(Dlock::on(database, ["exec"]), options)
     }
 
-    /// Adds `options` and the command to `dlock`, a `dlock exec`, and starts dlock. Returns once the command runs.
+    /// Adds `options`, the name `init` unless they contain `--action`, and the command to `dlock`, a `dlock exec`, and starts
+    /// dlock. Returns once the command runs.
     #[track_caller]
     pub(crate) fn start(dlock: Dlock, options: &[&str]) -> Self {
         let stage = Stage::new();
         let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+        let has_name = options.iter().any(|option| option.starts_with("--action"));
+        let name: &[&str] = if has_name { &[] } else { &["-a", "init"] };
         let running = dlock
-            .args(["-a", "init"])
+            .args(name)
             .args(options)
             .args(["--", "sh", "-c"])
             .arg(r#"echo up > "$1"; read word < "$2"; exit 3"#)

@@ -12,7 +12,7 @@ const WAIT: &str = "--wait=1m";
 /// Returns a `dlock exec` with `names`, in this order.
 fn several(database: &Database, names: &[&str]) -> Dlock {
     let names = names.iter().flat_map(|name| ["-a", name]);
-    Dlock::on(database, ["exec", WAIT, "--ttl=3s"]).args(names)
+    Dlock::on(database, ["exec", WAIT]).args(names)
 }
 
 /// Returns the tokens of `names` in the database.
@@ -84,7 +84,7 @@ fn waiter_for_the_second_name_holds_the_first_one_for_many_leases() {
         let holder = Held::start(several(&database, &["web"]));
         let other = Held::start(several(&database, &["api"]));
         let waiter = several(&database, &["web", "api"])
-            .args(["--", "echo", "both"])
+            .args(["--ttl=3s", "--", "echo", "both"])
             .start();
         waiter.wait_for_output("api is held by");
         other.end();

@@ -737,7 +737,7 @@ fn misused(request: Request, variant: Variant) -> Request {
     }
 }
 
-fn settings(policy: SessionPolicy, variant: Variant) -> KeeperSettings {
+pub(crate) fn settings(policy: SessionPolicy, variant: Variant) -> KeeperSettings {
     KeeperSettings {
         timing: model_timing(variant),
         limits: WaitLimits {

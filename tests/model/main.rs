@@ -51,6 +51,7 @@ mod properties;
 mod responses;
 mod scenario;
 mod server;
+mod several;
 mod store;
 mod time;
 mod trace;
