@@ -2,8 +2,8 @@
 //! one runs only while it holds all its locks. Three processes use three locks, and each lock has a server of its own. The
 //! model runs dlock's own `Keepers`.
 //!
-//! Any order of requests is checked, with one fault: an operator revokes a lease, or a process gives up. Time passes only
-//! when nothing else can happen.
+//! Any order of requests is checked, with one fault: an operator revokes a lease, or a process gives up. A process completes
+//! all due requests within a tick, and a command takes any number of ticks.
 
 use std::time::Duration;
 
@@ -24,7 +24,10 @@ use crate::server::{NUMBER_BYTE, Server, Session, Stage, owner_id_of_number};
 use crate::time::{Tick, instant};
 
 /// Last tick of a run. A lease lasts four ticks.
-const HORIZON: Tick = 6;
+const HORIZON: Tick = 8;
+
+/// Last tick in which a command runs and a fault happens, so that a waiter that polls is served before the last tick.
+const LAST_RUNNING: Tick = 3;
 
 /// Number of locks.
 const LOCKS: usize = 3;
@@ -197,6 +200,17 @@ impl World {
             })
     }
 
+    /// Returns the ends of commands that are possible.
+    fn ends(&self) -> impl Iterator<Item = Event> {
+        let processes = self.processes.iter().enumerate();
+        let running = processes.filter(|(_, process)| process.is_running());
+        running.map(|(number, _)| Event::EndCommand(number))
+    }
+
+    fn is_over(&self) -> bool {
+        self.processes.iter().all(|process| process.is_over)
+    }
+
     fn next(&self, model: &Sets, event: &Event) -> Option<Self> {
         let mut next = self.clone();
         match *event {
@@ -224,6 +238,18 @@ impl World {
     }
 }
 
+impl Sets {
+    /// Returns the packets that a server can execute.
+    fn requests(&self, world: &World) -> Vec<Event> {
+        let processes = world.processes.iter().enumerate();
+        let all = processes.flat_map(|(number, process)| {
+            (0..process.requests.len()).map(move |lease| Event::Execute(number, lease))
+        });
+        all.filter(|event| world.next(self, event).is_some())
+            .collect()
+    }
+}
+
 impl Model for Sets {
     type State = World;
     type Action = Event;
@@ -243,22 +269,14 @@ impl Model for Sets {
     }
 
     fn actions(&self, world: &World, events: &mut Vec<Event>) {
-        for (number, process) in world.processes.iter().enumerate() {
-            for lease in 0..process.requests.len() {
-                let event = Event::Execute(number, lease);
-                if world.next(self, &event).is_some() {
-                    events.push(event);
-                }
-            }
-            if process.is_running() {
-                events.push(Event::EndCommand(number));
-            }
-        }
-        let is_over = world.processes.iter().all(|process| process.is_over);
-        if events.is_empty() && world.now < HORIZON && !is_over {
+        *events = self.requests(world);
+        // A process that is not stopped completes all due requests within the tick. A command may take longer.
+        let may_run_on = world.now < LAST_RUNNING || world.ends().next().is_none();
+        if events.is_empty() && may_run_on && world.now < HORIZON && !world.is_over() {
             events.push(Event::Tick);
         }
-        if world.has_fault {
+        events.extend(world.ends());
+        if world.has_fault && world.now <= LAST_RUNNING {
             let is_held = |lock: &usize| {
                 let row = &world.servers[*lock].row;
                 row.owner_id.is_some() && !row.revoked
@@ -290,8 +308,11 @@ impl Model for Sets {
                 };
                 (0..LOCKS).all(|lock| uses(&lock) <= 1)
             }),
-            Property::always(NO_DEADLOCK, |_, world: &World| {
-                world.now < HORIZON || world.processes.iter().all(|process| process.is_over)
+            Property::always(NO_DEADLOCK, |model: &Self, world: &World| {
+                world.now < HORIZON
+                    || world.is_over()
+                    || world.ends().next().is_some()
+                    || !model.requests(world).is_empty()
             }),
             Property::sometimes(WAITED, |_, world: &World| {
                 world.processes.iter().any(|process| {
@@ -333,7 +354,13 @@ fn findings(sets: &[&[usize]], has_fault: bool) -> Vec<&'static str> {
         .spawn_bfs()
         .join();
     println!("{sets:?}: {} distinct states", checker.unique_state_count());
-    let mut found: Vec<_> = checker.discoveries().into_keys().collect();
+    let mut found = Vec::new();
+    for (name, path) in checker.discoveries() {
+        if ![WAITED, ALL_RUN].contains(&name) {
+            println!("{name}: {:?}", path.into_actions());
+        }
+        found.push(name);
+    }
     found.sort_unstable();
     found
 }
