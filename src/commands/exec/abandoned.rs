@@ -45,7 +45,9 @@ impl Abandoned {
                     owner_id: *owner_id,
                     token: *token,
                 };
-                scope.spawn(move || self.end_lease(grant, contender, left));
+                let end = move || self.end_lease(grant, contender, left);
+                // If there is no thread, the lease expires.
+                let _ = thread::Builder::new().spawn_scoped(scope, end);
             }
         });
     }
