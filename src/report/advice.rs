@@ -88,10 +88,16 @@ fn sentences(record: &LockRecord, waiting: usize, waits: Duration) -> String {
                 "No command can start before the end of the pause. {queue} Resume the lock when your work is done."
             )
         }
-        Diagnosis::Renewing => format!(
-            "The command runs: {process}. {queue} If the command hangs, look at this process. A release stops the \
-             command, and then {next}."
-        ),
+        Diagnosis::Renewing => match &record.waits_for {
+            Some(other) => format!(
+                "The holder waits for the lock {other}: {process}. Look at that lock first. {queue} A release stops the \
+                 holder, and then {next}."
+            ),
+            None => format!(
+                "The command runs: {process}. {queue} If the command hangs, look at this process. A release stops the \
+                 command, and then {next}."
+            ),
+        },
         Diagnosis::Deadlocked => {
             let other = record.deadlock_with.as_ref();
             let other = other.map_or_else(String::new, ToString::to_string);

@@ -288,7 +288,10 @@ fn state_and_cause(seen: &LockRecord) -> String {
     match Diagnosis::of(seen) {
         Diagnosis::Free => "free".to_owned(),
         Diagnosis::Paused => paused(seen),
-        Diagnosis::Renewing => "held and renewing".to_owned(),
+        Diagnosis::Renewing => match &seen.waits_for {
+            Some(other) => format!("held and renewing; the holder waits for {other}"),
+            None => "held and renewing".to_owned(),
+        },
         Diagnosis::Deadlocked => format!("held and renewing; {}", deadlock(seen)),
         Diagnosis::MinHold => format!(
             "held for --min-hold until {}",

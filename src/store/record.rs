@@ -39,6 +39,9 @@ pub struct LockRecord {
     pub sessions: Option<SessionNote>,
     /// The latest keys under which successes are recorded, at most three. Empty if the request does not look for them.
     pub done_keys: Vec<OnceKey>,
+    /// Action that the holder, or a dlock in its command, waits for. None if there is none, or if the request does not look
+    /// for it.
+    pub waits_for: Option<Action>,
     /// Action that the holder's command waits for, and whose holder's command waits for this action: both wait for ever.
     /// None if there is none, or if the request does not look for it.
     pub deadlock_with: Option<Action>,
@@ -285,6 +288,7 @@ impl LockRecord {
             operator: None,
             sessions: None,
             done_keys: Vec::new(),
+            waits_for: None,
             deadlock_with: None,
         }
     }

@@ -320,6 +320,7 @@ pub(super) fn record(row: &Row, action: Action) -> Result<LockRecord, Failure> {
             .and_then(|keys| String::from_utf8(keys).ok())
             .map(|keys| keys.lines().filter_map(|key| key.parse().ok()).collect())
             .unwrap_or_default(),
+        waits_for: name(row, "waits_for")?,
         deadlock_with: name(row, "deadlock_with")?,
     })
 }

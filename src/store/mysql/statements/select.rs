@@ -116,6 +116,16 @@ fn deadlock() -> String {
     )
 }
 
+/// Returns a table of the leases under which a process waits for another action, with the first of these actions. The
+/// table is small, and the server creates it once for a statement.
+fn waits_inside() -> String {
+    format!(
+        "(SELECT t.inside_action,t.inside_token,MIN(t.action) AS waits_for FROM dlock_waiter AS t \
+         WHERE t.inside_action IS NOT NULL AND {} GROUP BY t.inside_action,t.inside_token)",
+        may_be_waiting("t")
+    )
+}
+
 /// Returns 1 if the holder of `action` has no queue lock, but a session that is alive on this server.
 pub(in crate::store::mysql) fn has_session_without_queue_lock(action: &Action) -> String {
     format!(
@@ -149,12 +159,13 @@ pub(in crate::store::mysql) fn select_snapshot(
     };
     let locks = rows(
         &format!(
-            ",r.token AS last_token,r.outcome,r.code,r.dlock_status,{ended} AS ended_us,{alive} AS alive{}",
+            ",r.token AS last_token,r.outcome,r.code,r.dlock_status,{ended} AS ended_us,{alive} AS alive,i.waits_for{}",
             deadlock()
         ),
         &format!(
-            "{selected} LEFT JOIN dlock_history AS r ON r.action=l.action AND r.kind=0 AND r.token=(\
-             SELECT MAX(m.token) FROM dlock_history AS m WHERE m.action=l.action AND m.kind=0)"
+            "{selected} LEFT JOIN {} AS i ON i.inside_action=l.action AND i.inside_token=l.token LEFT JOIN dlock_history AS r ON r.action=l.action AND r.kind=0 AND r.token=(\
+             SELECT MAX(m.token) FROM dlock_history AS m WHERE m.action=l.action AND m.kind=0)",
+            waits_inside(),
         ),
     );
     format!("{locks};{}", waiters(selection))
