@@ -22,6 +22,8 @@
 //! - Commands with `--once`, and a server that refuses to write the history.
 //! - Reads over a new connection, before a command starts and while it runs. They may fail, or find another server.
 //!
+//! `several` checks processes with several locks in a smaller model, without broken connections.
+//!
 //! Time passes in ticks (`time`), and each run has a last tick. A lease lasts four ticks. Within a tick, events happen
 //! in any order. A process that is not stopped or stalled completes all due work within the tick, so a delay is a
 //! fault. If no order of events can distinguish a fault from the same fault at a later time, the checker tries only the
