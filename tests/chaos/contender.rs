@@ -84,7 +84,7 @@ fn run(
         .args(["--holder", &format!("run {run}")])
         .args(
             plan.option
-                .map(|option| option.arguments(run))
+                .map(|option| option.arguments(run, action))
                 .unwrap_or_default(),
         )
         .arg("--")

@@ -50,19 +50,28 @@ pub(crate) enum ExecOption {
     MinHold(u64),
     /// `--fence`.
     Fence,
+    /// A second lock, which the runs of all actions of a site share. It is acquired first.
+    Several,
 }
 
 impl ExecOption {
-    /// Returns the arguments of run number `run`.
-    pub(crate) fn arguments(self, run: u64) -> Vec<String> {
+    /// Returns the arguments of run number `run` of `action`.
+    pub(crate) fn arguments(self, run: u64, action: &str) -> Vec<String> {
         match self {
             Self::NoHistory => vec!["--history=0".to_owned()],
             Self::Once => vec![format!("--once=run-{run}")],
             Self::OncePer => vec!["--once-per=1ms".to_owned()],
             Self::MinHold(millis) => vec![format!("--min-hold={millis}ms")],
             Self::Fence => vec!["--fence".to_owned()],
+            Self::Several => vec![format!("--action={}", shared_lock(action))],
         }
     }
+}
+
+/// Returns the name of the lock that some runs of `action` have too. It comes before the names of all actions.
+pub(crate) fn shared_lock(action: &str) -> String {
+    let site = action.rsplit_once('-').map_or(action, |(site, _)| site);
+    format!("!{site}")
 }
 
 /// The shape of the process tree of a command.
@@ -157,6 +166,7 @@ fn plan(rng: &mut Rng) -> Plan {
             18..24 => Some(ExecOption::Fence),
             // Only a few runs, because such a run blocks the action for seconds.
             24 => Some(ExecOption::MinHold(ttl + 2_000)),
+            25..31 => Some(ExecOption::Several),
             _ => None,
         },
         has_session: rng.u8(..4) == 0,

@@ -16,7 +16,7 @@ use crate::nemesis::{self, Clock, Cluster};
 use crate::probe;
 use crate::proxy::Proxy;
 use crate::run_context::RunContext;
-use crate::schedule::Route;
+use crate::schedule::{Route, shared_lock};
 use crate::servers::{Database, Flavour, Server};
 use crate::topology::Topology;
 
@@ -296,8 +296,10 @@ impl Running {
         };
         probe::set_up(&mut site.database.admin_conn());
         for action in &site.actions {
-            let witness = context.folder.join("witness").join(action);
-            File::create(witness).expect("a file can be created");
+            for lock in [action.clone(), shared_lock(action)] {
+                let witness = context.folder.join("witness").join(lock);
+                File::create(witness).expect("a file can be created");
+            }
         }
         let set_up = || {
             let mut dlock = context.dlock();

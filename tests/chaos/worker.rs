@@ -1,7 +1,7 @@
 //! The worker, which is the command that dlock runs. The worker is this program in another mode, and records its own
 //! events.
 //!
-//! The worker takes a `flock` on the witness file of its action. All its descendants inherit the descriptor, so the
+//! The worker takes a `flock` on the witness file of each lock of its run. All its descendants inherit the descriptor, so the
 //! kernel releases the lock only when the last process of the tree is dead. If a worker cannot get the lock, a process
 //! of an earlier command is therefore still alive. The failed lock proves an overlap without any log. The processes
 //! also share the write end of a fifo. The reader of the fifo gets a hangup when the last process dies.
@@ -63,15 +63,17 @@ pub(crate) fn run_worker(arguments: &[String]) -> ! {
     let folder = PathBuf::from(folder);
     let plan: Plan = serde_json::from_str(plan).expect("the plan is JSON");
     let run: u64 = number(RUN);
-    let token: u64 = number("DLOCK_TOKEN");
-    let action = std::env::var("DLOCK_ACTION").expect("dlock sets DLOCK_ACTION");
+    let (locks, token) = locks();
+    let action = locks.last().expect("dlock sets DLOCK_TOKENS").clone();
     if plan.shape == Shape::Stubborn {
         ignore_term();
     }
     let journal = Journal::open(&folder).expect("the history can be opened");
     let life = open_inherited(&folder.join("life").join(run.to_string()));
-    let witness = open_inherited(&folder.join("witness").join(&action));
-    let alone = flock(&witness, FlockOperation::NonBlockingLockExclusive).is_ok();
+    let witness = |lock: &String| open_inherited(&folder.join("witness").join(lock));
+    let witnesses: Vec<OwnedFd> = locks.iter().map(witness).collect();
+    let is_free = |witness| flock(witness, FlockOperation::NonBlockingLockExclusive).is_ok();
+    let alone = witnesses.iter().all(is_free);
     let started = journal.record(Event::Started {
         run,
         action: action.clone(),
@@ -110,8 +112,18 @@ pub(crate) fn run_worker(arguments: &[String]) -> ! {
         }
     }
     journal.record(Event::Finished { run, action });
-    drop((life, witness));
+    drop((life, witnesses));
     process::exit(plan.exit);
+}
+
+/// Returns the locks of this run, the last of which is its action, and the token of that one.
+fn locks() -> (Vec<String>, u64) {
+    let lines = std::env::var("DLOCK_TOKENS").unwrap_or_default();
+    let leases = lines.lines().filter_map(|line| line.rsplit_once('='));
+    let (locks, tokens): (Vec<_>, Vec<_>) = leases.unzip();
+    let token = tokens.last().and_then(|token| token.parse().ok());
+    let locks = locks.into_iter().map(str::to_owned).collect();
+    (locks, token.expect("dlock sets DLOCK_TOKENS"))
 }
 
 /// Opens a session on the server, and runs a statement that outlives the command.

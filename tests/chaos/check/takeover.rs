@@ -4,6 +4,7 @@
 use super::{ALLOWANCE, Violation};
 use crate::fault_kind::{FaultKind, Victim};
 use crate::history::{GALERA_SITE, Micros};
+use crate::schedule::ExecOption;
 use crate::timeline::{Fault, Run, Start, Timeline};
 
 /// Time in microseconds after an outage during which the server may still keep the session of a client that it cannot
@@ -147,6 +148,8 @@ fn was_waiting(timeline: &Timeline, waiter: &Run, holder: &Run, at: Micros) -> b
     waiter.action == holder.action
         && waiter.number != holder.number
         && waiter.plan.wait.is_none()
+        // Such a run may still wait for its first lock.
+        && waiter.plan.option != Some(ExecOption::Several)
         && waiter.launched < at + holder.plan.ttl * 1_000 / 4
         && waiter.start.is_none_or(|start| start.at > at)
         && waiter.end.as_ref().is_none_or(|end| end.at > at)
