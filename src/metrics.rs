@@ -314,6 +314,23 @@ mod tests {
     }
 
     #[test]
+    fn a_run_with_several_locks_has_each_sample_for_each_lock() {
+        let actions = ["api", "web"].map(|name| name.parse().expect("a name"));
+        let mut facts = RunMetrics::new(actions.to_vec(), String::new());
+        facts.tokens = vec![Token(5), Token(6)];
+        facts.outcome = Some(MetricsResult::Succeeded);
+        facts.status = Some(Status::OK);
+        facts.ended_at = Some(Duration::MAX);
+        let text = facts.text(None);
+        assert!(text.contains("token{action=\"api\"} 5\ndlock_token{action=\"web\"} 6\n"));
+        let metrics = parse_prometheus(&text).expect("valid metrics");
+        for (name, family) in &metrics.families {
+            let samples = if name == "dlock_result" { 16 } else { 2 };
+            assert_eq!(family.iter_samples().count(), samples, "{name}");
+        }
+    }
+
+    #[test]
     fn label_values_are_escaped() {
         assert_eq!(escaped("a\"} 1\nb\\"), r#"a\"} 1\nb\\"#);
     }
