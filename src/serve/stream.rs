@@ -12,10 +12,10 @@ use tokio::time::{Sleep, sleep};
 use super::listener::Connection;
 
 /// Maximum time in which a client must read the data that is buffered for it: at most a chunk of a document and the buffer
-/// of the connection, about 64 KiB. A client on this machine needs 7 KiB per second, because the kernel reports what it has
-/// read in steps of up to 128 KiB. Without this limit, a client that reads one byte per second would keep a document in
+/// of the connection, about 64 KiB. A client on this machine needs 13 KiB per second, because the kernel reports what it
+/// has read in steps of up to 128 KiB. Without this limit, a client that reads one byte per second would keep a document in
 /// memory for hours. The limit is long enough for a short failure of a mobile network.
-const READ_TIMEOUT: Duration = Duration::from_secs(20);
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection of a client.
 pub(super) struct ClientStream {

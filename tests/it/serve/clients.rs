@@ -5,7 +5,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
-use rustix::net::sockopt::set_socket_recv_buffer_size;
 
 use super::Page;
 use super::http::Stream;
@@ -99,8 +98,9 @@ fn viewer_beside_slow_viewers_gets_events() {
     assert_eq!(page.end().status, Some(0));
 }
 
-/// Returns a page whose document `/status.json` is larger than the buffers of the kernel.
-fn page_with_a_large_document() -> (Database, Page) {
+/// Returns a page whose document `/status.json` is larger than the buffers of the kernel, and the number of its sockets
+/// without a client.
+fn page_with_a_large_document() -> (Database, Page, usize) {
     let database = database_with_rows(5000);
     let mut conn = database.admin_conn();
     conn.query_drop(
@@ -110,14 +110,19 @@ fn page_with_a_large_document() -> (Database, Page) {
     .expect("the rows are changed");
     // One query is enough for these tests, so the connection to the database stays.
     let page = Page::on(&database, &["--interval=1m"]);
-    (database, page)
+    // The server is connected to the database when it listens.
+    let sockets = page.sockets();
+    // On a busy machine, the records may not be read in time, and the response is then 503.
+    eventually("the document is complete", || {
+        page.get("/status.json").body.len() > KERNEL_BUFFERS
+    });
+    eventually("the connection is closed", || page.sockets() == sockets);
+    (database, page, sockets)
 }
 
 /// Starts to read the document.
 fn slow_reader(page: &Page) -> Box<dyn Stream> {
     let mut stream = page.address.connect();
-    // A large buffer could hide for many seconds that the client reads.
-    set_socket_recv_buffer_size(stream.as_fd(), 16 << 10).expect("the size is allowed");
     stream
         .write_all(b"GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
         .expect("the request is sent");
@@ -125,24 +130,18 @@ fn slow_reader(page: &Page) -> Box<dyn Stream> {
 }
 
 #[test]
-fn client_that_reads_100_kib_per_second_is_not_ended() {
-    let (_database, page) = page_with_a_large_document();
-    let before = page.sockets();
+fn client_that_reads_20_kib_per_second_is_not_ended() {
+    let (_database, page, before) = page_with_a_large_document();
     let mut stream = slow_reader(&page);
-    let mut status = [0; 12];
-    stream.read_exact(&mut status).expect("the status");
-    assert_eq!(&status, b"HTTP/1.1 200");
-    // Longer than the limit of 20 s. The clock sets the pace, so that a busy machine reads more in one step.
     let start = Instant::now();
     let mut count: u64 = 0;
-    while start.elapsed() < Duration::from_secs(25) {
+    // Longer than twice the limit of 10 s. The clock sets the pace, so that a busy machine reads more in one step.
+    while start.elapsed() < Duration::from_secs(22) {
         thread::sleep(Duration::from_millis(100));
-        let due =
-            u64::try_from(start.elapsed().as_millis()).expect("a short time") * 102_400 / 1000;
+        let due = u64::try_from(start.elapsed().as_millis()).expect("a short time") * 20_480 / 1000;
         let mut step = vec![0; usize::try_from(due - count).expect("a part of the document")];
-        stream.read_exact(&mut step).unwrap_or_else(|error| {
-            panic!("after {count} bytes and {:?}: {error}", start.elapsed())
-        });
+        (stream.read_exact(&mut step))
+            .unwrap_or_else(|error| panic!("after {count} bytes: {error}"));
         count = due;
         assert_eq!(page.sockets(), before + 1, "the connection is open");
     }
@@ -152,12 +151,7 @@ fn client_that_reads_100_kib_per_second_is_not_ended() {
 
 #[test]
 fn clients_that_do_not_read_are_ended() {
-    let (_database, page) = page_with_a_large_document();
-    // The server is connected to the database when it listens.
-    let before = page.sockets();
-    let document = page.get("/status.json").body;
-    assert!(document.len() > KERNEL_BUFFERS, "{}", document.len());
-    eventually("the connection is closed", || page.sockets() == before);
+    let (_database, page, before) = page_with_a_large_document();
     let _slow: Vec<_> = (0..SLOW_READERS).map(|_| slow_reader(&page)).collect();
     eventually("the connections are accepted", || {
         page.sockets() == before + SLOW_READERS

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,9 +26,9 @@ pub(crate) struct HttpResponse {
 }
 
 /// A connection.
-pub(crate) trait Stream: Read + Write + Send + AsFd {}
+pub(crate) trait Stream: Read + Write + Send {}
 
-impl<T: Read + Write + Send + AsFd> Stream for T {}
+impl<T: Read + Write + Send> Stream for T {}
 
 impl Address {
     /// Connects.
