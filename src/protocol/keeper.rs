@@ -521,4 +521,4 @@ impl Keeper {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -201,12 +201,8 @@ mod tests {
 
     use super::{Input, Keepers, Notice, Step};
     use crate::lease::instant::BootInstant;
-    use crate::lease::timing::Timing;
     use crate::lease::{OwnerId, Token};
-    use crate::protocol::acquire::WaitLimits;
-    use crate::protocol::keeper::KeeperSettings;
-    use crate::protocol::renew::Liveness;
-    use crate::store::session::SessionPolicy;
+    use crate::protocol::keeper::tests::address::settings;
     use crate::store::{EarlierSessions, Failure, FailureKind, Request, Response, TimedResponse};
 
     const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
@@ -229,18 +225,8 @@ mod tests {
     /// Returns two leases of 30 s, and an instant 25 s after the first one was granted. Since then the server has responded
     /// only once, with the second grant, and the renewal of the first lease is in flight.
     fn first_has_nearly_ended() -> (Keepers, BootInstant) {
-        let settings = KeeperSettings {
-            timing: Timing::new(Duration::from_secs(30), None).expect("the ttl is long enough"),
-            limits: WaitLimits {
-                wait: None,
-                connect: Duration::from_hours(1),
-            },
-            policy: SessionPolicy::Kill,
-            liveness: Liveness::NotRequired,
-            checks_address: false,
-        };
         let owner_ids = [1, 2].map(|byte| OwnerId::new([byte; 16])).to_vec();
-        let mut keepers = Keepers::new(owner_ids, settings, START);
+        let mut keepers = Keepers::new(owner_ids, settings(false), START);
         assert!(matches!(
             keepers.poll(START),
             (0, Step::Send(Request::TryAcquire(_)))

@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::exits::monitor_gone;
 use super::observers::RunObservers;
 use super::plan::ExecPlan;
-use super::run_lease::{LeaseStarter, RunLease};
+use super::run_lease::RunLease;
 use super::work::{Work, WorkEvent, still_alive};
 use crate::event::event_loop::{EventLoop, LONGEST_SLEEP};
 use crate::event::{Event, LeaseEvent};
@@ -28,6 +28,7 @@ use crate::protocol::keepers::Keepers;
 use crate::report::log::EventKind;
 use crate::report::{Report, messages};
 use crate::store::RunHistory;
+use crate::store::target::Targets;
 use crate::sys::clock;
 use crate::sys::signal::{self, JobControl, SIGTSTP, SIGWINCH, Signal};
 use crate::sys::tree::ExitReason;
@@ -38,8 +39,8 @@ pub(super) struct Driver<'a> {
     pub(super) report: &'a Report,
     pub(super) events: EventLoop,
     pub(super) keepers: Keepers,
-    pub(super) starter: LeaseStarter<'a>,
-    /// What reads and reports for each lease that was granted or is awaited.
+    pub(super) targets: Targets,
+    /// The readers, the texts and the clock of each lease that was granted or is awaited.
     pub(super) leases: Vec<RunLease<'a>>,
     pub(super) work: Work<'a>,
     /// Metrics file and hooks of the run.

@@ -11,7 +11,6 @@ use super::driver::Driver;
 use super::nested;
 use super::observers::RunObservers;
 use super::plan::ExecPlan;
-use super::run_lease::LeaseStarter;
 use super::work::Work;
 use crate::commands::outer;
 use crate::event::event_loop::EventLoop;
@@ -65,11 +64,7 @@ impl ExecPlan {
             report,
             events: EventLoop::new(queue, events),
             keepers: Keepers::new(owner_ids, self.keeper, clock::now()),
-            starter: LeaseStarter {
-                plan: self,
-                report,
-                targets,
-            },
+            targets,
             leases: Vec::new(),
             work: Work::new(self, report, monitor),
             observers,

@@ -1,5 +1,5 @@
 //! Unit tests of the keeper.
 
 mod abandoned;
-mod address;
+pub(in crate::protocol) mod address;
 mod single_look;

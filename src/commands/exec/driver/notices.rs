@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use super::{Driver, RunEnd};
 use crate::commands::exec::exits::{not_granted, not_started};
+use crate::commands::exec::nested;
+use crate::commands::exec::run_lease::RunLease;
 use crate::exit::{ExitError, Status};
 use crate::lease::Token;
 use crate::lease::instant::BootInstant;
@@ -17,7 +19,7 @@ use crate::protocol::release::Released;
 use crate::report::log::EventKind;
 use crate::report::{lost_grant, messages};
 use crate::store::session::ListedSession;
-use crate::store::{Failure, LockRecord, Loss};
+use crate::store::{Contender, Failure, LockRecord, Loss};
 use crate::sys::clock;
 
 impl Driver<'_> {
@@ -38,11 +40,25 @@ impl Driver<'_> {
         }
     }
 
-    /// Starts what reads and reports for the next lease.
+    /// Starts the thread and the readers of the next lease.
     pub(in crate::commands::exec) fn start_lease(&mut self) -> io::Result<()> {
         self.report.begins_to_wait();
-        let before = self.leases.last();
-        let lease = (self.starter).start(self.leases.len(), before, &mut self.events)?;
+        let inside = match self.leases.last() {
+            Some(before) => before.as_outer(),
+            None => nested::outer_lease(&self.targets),
+        };
+        let contender = Contender {
+            inside,
+            ..self.plan.contenders[self.leases.len()].clone()
+        };
+        let timing = self.plan.keeper.timing;
+        let lease = RunLease::start(
+            contender,
+            &self.targets,
+            timing,
+            self.report,
+            &mut self.events,
+        )?;
         self.leases.push(lease);
         Ok(())
     }

@@ -15,9 +15,9 @@ const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
 pub(super) const OWNER_ID: OwnerId = OwnerId::new([7; 16]);
 pub(super) const TOKEN: Token = Token(5);
 
-/// Returns a keeper whose first attempt is granted the lease `waited` after its connection was opened, and the instant.
-pub(super) fn granted(waited: Duration, checks_address: bool) -> (Keeper, BootInstant) {
-    let settings = KeeperSettings {
+/// Returns the settings of a lease of 30 s without a wait limit.
+pub(in crate::protocol) fn settings(checks_address: bool) -> KeeperSettings {
+    KeeperSettings {
         timing: Timing::new(Duration::from_secs(30), None).expect("the ttl is long enough"),
         limits: WaitLimits {
             wait: None,
@@ -26,8 +26,12 @@ pub(super) fn granted(waited: Duration, checks_address: bool) -> (Keeper, BootIn
         policy: SessionPolicy::Kill,
         liveness: Liveness::NotRequired,
         checks_address,
-    };
-    let mut keeper = Keeper::new(OWNER_ID, settings, START);
+    }
+}
+
+/// Returns a keeper whose first attempt is granted the lease `waited` after its connection was opened, and the instant.
+pub(super) fn granted(waited: Duration, checks_address: bool) -> (Keeper, BootInstant) {
+    let mut keeper = Keeper::new(OWNER_ID, settings(checks_address), START);
     let now = START + waited;
     assert!(matches!(
         keeper.poll(now),
