@@ -173,6 +173,8 @@ pub(crate) struct Client {
     pub(crate) policy: SessionPolicy,
     /// True if the command runs with `--once`.
     pub(crate) once: bool,
+    /// True if a granted lease may wait for other locks, so that it is renewed before the command starts.
+    waits_for_others: bool,
     /// The sessions of the command on the server.
     pub(crate) sessions: SessionIds,
     /// The token of a run that ended with status 0 in this step. None if no such run ended.
@@ -203,6 +205,7 @@ impl Client {
             run: None,
             policy,
             once: false,
+            waits_for_others: false,
             sessions: SessionIds::EMPTY,
             success: None,
             found_no_lease: false,
@@ -290,6 +293,7 @@ impl Client {
         (self.loss, self.run, self.found_no_lease) = (None, None, false);
         (self.reads_address, self.drops_connection) = (false, false);
         self.once = run.once;
+        self.waits_for_others = run.waits_for_others;
         let settings = KeeperSettings {
             checks_address: run.checks_address,
             ..settings(self.policy, run.variant)
@@ -329,7 +333,7 @@ impl Client {
     }
 
     fn act_with_keeper(&mut self, now: Tick, variant: Variant) -> bool {
-        if self.is_granted() {
+        if self.is_granted() && !self.waits_for_others {
             return false;
         }
         let is_stopping = self.monitor.is_some_and(|monitor| monitor.is_stopping());
@@ -407,6 +411,11 @@ impl Client {
                 Notice::Lost(loss, _) => {
                     self.loss = Some(loss);
                     self.step_monitor(now, SupervisorInput::Lost);
+                    if self.is_granted()
+                        && let Some(keeper) = self.keeper_mut()
+                    {
+                        Arc::make_mut(keeper).handle(instant(now), Input::GiveUp);
+                    }
                 }
                 Notice::Released(released) => is_released = self.released(&released, variant),
                 Notice::NotReleased(_) => self.not_released(),

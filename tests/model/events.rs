@@ -30,6 +30,7 @@ impl Run {
             client.phase(),
             Some(PhaseKind::Acquiring | PhaseKind::EndingEarlier | PhaseKind::EndingOwn)
         );
+        let is_waiting = is_waiting || client.is_granted() && self.waits_for_others;
         if is_waiting && self.kinds != FaultKinds::StopsAndStalls {
             events.push(Event::GiveUp(c));
         }
@@ -149,7 +150,7 @@ impl Run {
         if is_running {
             if client.is_granted() {
                 events.push(Event::StartCommand(c));
-                urgent += 1;
+                urgent += usize::from(!self.waits_for_others);
             }
             if client.has_to_act(world.now, self.variant) {
                 events.push(Event::Act(c));

@@ -74,6 +74,22 @@ use crate::properties::{
 use crate::server::Rules;
 use crate::time::Tick;
 
+/// A process with several locks holds one of them without a command, and renews it, while it waits for the next one.
+#[test]
+fn lease_that_is_held_before_its_command_never_allows_a_second_command() {
+    for (faults, revocations, clock_steps) in [(1, 1, &[][..]), (0, 0, &[6])] {
+        let run = Run {
+            waits_for_others: true,
+            horizon: 6,
+            faults,
+            revocations,
+            clock_steps,
+            ..Run::sound()
+        };
+        check("lease without a command", run).assert_holds(&[HANDED_OVER]);
+    }
+}
+
 /// The run has up to two faults of any kind at any two times.
 #[test]
 fn two_dlock_processes_never_run_two_commands_despite_two_faults() {

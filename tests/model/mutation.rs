@@ -131,6 +131,8 @@ pub(crate) struct Run {
     pub(crate) policies: [SessionPolicy; 2],
     /// True if each command runs with `--once`. A command may then fail.
     pub(crate) once: bool,
+    /// True if a process that was granted the lease may wait for other locks before it starts its command.
+    pub(crate) waits_for_others: bool,
 }
 
 impl Run {
@@ -166,6 +168,7 @@ impl Run {
             earlier_holder: false,
             policies: [SessionPolicy::Ignore; 2],
             once: false,
+            waits_for_others: false,
         }
     }
 }
