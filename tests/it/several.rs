@@ -57,6 +57,14 @@ impl Held {
     }
 }
 
+/// Returns a run that holds `api` and waits for `web`, which is held.
+fn waiter_for_web(database: &Database) -> Running {
+    let waiter = several(database, &["api", "web"]);
+    let waiter = waiter.args(["--", "echo", "started"]).start();
+    waiter.wait_for_output("web is held by");
+    waiter
+}
+
 #[test]
 fn command_runs_under_all_leases_and_gets_a_token_for_each() {
     for flavour in Flavour::ALL {
@@ -122,10 +130,7 @@ fn contender_that_does_not_get_all_leases_keeps_none() {
             assert_eq!(held(&database), ["web"], "{flavour}");
         }
         // A signal ends the wait in the same way.
-        let waiter = several(&database, &["api", "web"])
-            .args(["--", "echo", "started"])
-            .start();
-        waiter.wait_for_output("web is held by");
+        let waiter = waiter_for_web(&database);
         assert_eq!(held(&database), ["api", "web"], "{flavour}");
         waiter.signal("TERM");
         waiter
@@ -162,10 +167,7 @@ fn lease_that_is_revoked_before_the_start_ends_the_wait_for_the_others() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("several");
         let holder = Held::start(several(&database, &["web"]));
-        let waiter = several(&database, &["api", "web"])
-            .args(["--", "echo", "started"])
-            .start();
-        waiter.wait_for_output("web is held by");
+        let waiter = waiter_for_web(&database);
         Dlock::on(&database, ["release", "-y", "api"])
             .run()
             .expect(0, "", "is released");

@@ -114,7 +114,9 @@ fn details_that_do_not_arrive_are_marked_and_requested_again() {
     let browser = Browser::start(Look::WIDE);
     browser.open(&format!("{}#/lock/init", page.address.url()));
     browser.shows("#facts", "web-1");
-    assert_eq!(browser.text("#detail-error"), "");
+    crate::cli_runner::eventually("the facts are current", || {
+        browser.text("#detail-error").is_empty()
+    });
     // The next request is never answered. It ends only if the page ends it.
     browser.run(
         "window.isSamePage = true; const real = window.fetch; let requests = 0; \
