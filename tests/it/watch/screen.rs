@@ -134,8 +134,13 @@ fn ctrl_z_restores_the_terminal_until_fg() {
         screen.assert_restored();
         screen.expect_output(IS_SAME, "same");
         if in_background {
-            // In the background, dlock does not use the terminal.
+            // In the background, dlock does not use the terminal: it stops. If it stops while the shell runs `fg`, the
+            // shell does not resume it, so the test waits until the shell has seen the stop.
             screen.expect_output("bg", "status --watch");
+            screen.expect_output(
+                r#"until [ "$(jobs -s)" ]; do :; done; echo sto''pped"#,
+                "stopped",
+            );
             screen.assert_restored();
         }
         screen.terminal.enters("fg");
