@@ -5,6 +5,7 @@
 
 pub mod action;
 pub mod instant;
+pub mod limit;
 pub mod once;
 pub mod timing;
 
@@ -21,6 +22,9 @@ use serde::{Deserialize, Serialize};
 pub struct OwnerId([u8; 16]);
 
 impl OwnerId {
+    /// The owner id in the record while leases are in slots. No contender has it.
+    pub const SHARED: Self = Self([0; 16]);
+
     /// Creates an owner id from 16 random bytes.
     #[must_use]
     pub const fn new(random: [u8; 16]) -> Self {

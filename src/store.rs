@@ -4,6 +4,7 @@
 //! The protocol uses only these types, and `store::mysql` translates each request to SQL. A response to a change is
 //! based on data that the same request *reads back* from the server, never on a count of affected rows alone.
 
+pub mod admission;
 pub mod check;
 pub mod connected;
 mod contender;
@@ -32,7 +33,7 @@ pub use self::history::{
 };
 pub use self::record::{
     DatabaseId, Expiry, LastRun, Lease, LockRecord, LockState, Operator, Owner, Pause,
-    QueueLockOwner, QueueState, Renewed, ServerTime, Snapshot, Version, Waiter,
+    QueueLockOwner, QueueState, Renewed, ServerTime, Slot, Snapshot, Version, Waiter,
 };
 pub use self::request::{
     AcquireMode, AcquireRequest, EndSessionsRequest, LastRead, QueueEntry, QueueLock, Reassertion,

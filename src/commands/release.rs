@@ -15,6 +15,7 @@ use crate::cli::release::ReleaseArgs;
 use crate::exit::{ExitError, Status};
 use crate::lease::OwnerId;
 use crate::lease::action::Action;
+use crate::lease::limit::Limit;
 use crate::lease::timing::Timing;
 use crate::protocol::acquire::{Acquire, NextRequest, WaitLimits};
 use crate::report::layout::Layout;
@@ -117,7 +118,7 @@ fn free_expired(action: &Action, by: &Holder, targets: Targets) -> anyhow::Resul
     };
     let contender = Contender::without_command(action.clone(), by.clone(), timing.ttl);
     query_once(targets, move |database| {
-        let mut acquire = Acquire::new(owner_id, timing, limits, clock::now());
+        let mut acquire = Acquire::new(owner_id, timing, Limit::ONE, limits, clock::now());
         let is_acquired = loop {
             let now = clock::now();
             match acquire.next(now) {

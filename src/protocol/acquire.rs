@@ -31,11 +31,12 @@ pub use self::limits::WaitLimits;
 use self::limits::{FinalStep, TimeLimits};
 use self::queue_lock::QueueLockHealth;
 use crate::lease::instant::BootInstant;
+use crate::lease::limit::Limit;
 use crate::lease::timing::Timing;
 use crate::lease::{Grant, OwnerId, Token};
 use crate::protocol::silence::SilenceLimit;
+use crate::store::admission::Observations;
 use crate::store::lost_grant::LostGrants;
-use crate::store::takeover::Observation;
 use crate::store::{
     AcquireMode, AcquireRequest, EarlierSessions, Failure, LastRead, LockRecord, POLLER_TIMEOUT,
     QueueLock, ReleaseRequest, RenewRequest, Request, Response, Success, TimedResponse,
@@ -159,8 +160,8 @@ enum OwnEntry {
 struct LastObserved {
     record: LockRecord,
     at: BootInstant,
-    /// Since when the version of the record has been unchanged.
-    observation: Observation,
+    /// Since when the versions of the leases have been unchanged.
+    observed: Observations,
     /// Number of waiters ahead of this contender.
     ahead: u64,
     /// Time for which the contender at the head of the queue had waited. Zero if the queue was empty.
@@ -183,6 +184,8 @@ struct Place {
 pub struct Acquire {
     owner_id: OwnerId,
     timing: Timing,
+    /// The limit of the lease.
+    limit: Limit,
     time: TimeLimits,
     queue_lock: QueueLockHealth,
     phase: AcquirePhase,
@@ -199,12 +202,19 @@ pub struct Acquire {
 }
 
 impl Acquire {
-    /// Creates an acquisition that starts at `now`.
+    /// Creates an acquisition of a lease with `limit` that starts at `now`.
     #[must_use]
-    pub fn new(owner_id: OwnerId, timing: Timing, limits: WaitLimits, now: BootInstant) -> Self {
+    pub fn new(
+        owner_id: OwnerId,
+        timing: Timing,
+        limit: Limit,
+        limits: WaitLimits,
+        now: BootInstant,
+    ) -> Self {
         Self {
             owner_id,
             timing,
+            limit,
             time: TimeLimits::new(limits, now),
             queue_lock: QueueLockHealth::new(),
             phase: AcquirePhase::TryAcquire(AcquireMode::First),
@@ -309,7 +319,7 @@ impl Acquire {
                 mode,
                 queue_lock: self.queue_lock(),
                 last_read: self.lost_grants.last_read(),
-                // A take-over follows a read of the queue immediately.
+                // Any other attempt follows a read of the queue immediately.
                 in_order: self.queue_lock.is_available()
                     && matches!(mode, AcquireMode::First | AcquireMode::IfFree)
                     && !self.is_left_free(now),
@@ -374,8 +384,8 @@ impl Acquire {
                 Response::Lost(record)
                 | Response::NotAcquired(record, _)
                 | Response::Enqueued(record, _),
-            ) if record.lease.owner_id == Some(self.owner_id) => {
-                let token = record.lease.version.token;
+            ) if record.own_lease(self.owner_id).is_some() => {
+                let token = self.own_token(record);
                 match record.is_held_by(self.owner_id, None) {
                     true => self.confirm(now, token),
                     // The lease is unusable, because an operator has revoked it.
@@ -408,6 +418,12 @@ impl Acquire {
         }
     }
 
+    /// Returns the token of the lease of this contender in `record`.
+    fn own_token(&self, record: &LockRecord) -> Token {
+        let lease = record.own_lease(self.owner_id);
+        lease.map_or(record.lease.version.token, |lease| lease.version.token)
+    }
+
     fn own_record_freed(&mut self) {
         self.unknown_since = None;
         let try_again = AcquirePhase::TryAcquire(AcquireMode::IfFree);
@@ -423,7 +439,7 @@ impl Acquire {
     /// Handles the response to a read on another connection.
     pub fn handle_read(&mut self, response: &TimedResponse) {
         if let Ok(Response::NotAcquired(record, queue)) = &response.outcome
-            && record.lease.owner_id != Some(self.owner_id)
+            && record.own_lease(self.owner_id).is_none()
         {
             self.lost_grants
                 .observe_elsewhere(response.received, record, queue.database);
@@ -503,10 +519,8 @@ impl Acquire {
         self.backoff.normalize_for_model(now);
         self.queue_lock.normalize_for_model(now);
         self.lost_grants.normalize_for_model(now);
-        if let Some(last) = &mut self.observed
-            && now >= last.observation.stale_at()
-        {
-            last.observation.since = past;
+        if let Some(last) = &mut self.observed {
+            last.observed.normalize_for_model(now);
         }
         if let Some(since) = &mut self.unknown_since
             && now >= self.timing.deadline(*since).kill

@@ -33,6 +33,7 @@ pub use self::transitions::PhaseKind;
 use self::transitions::is_allowed;
 pub use self::work_end::{LeftSessions, ReleaseEffort, WorkEnd};
 use crate::lease::instant::{BootInstant, Deadline};
+use crate::lease::limit::Limit;
 use crate::lease::timing::Timing;
 use crate::lease::{Grant, OwnerId};
 use crate::mutant::{self, Safeguard};
@@ -50,6 +51,8 @@ use crate::store::{EarlierSessions, Failure, LockRecord, Loss, Request, TimedRes
 pub struct KeeperSettings {
     /// The durations of the lease.
     pub timing: Timing,
+    /// The limit of the lease.
+    pub limit: Limit,
     /// The time limits of the wait for the lease, and for the end of the sessions of an earlier run.
     pub limits: WaitLimits,
     /// The policy for sessions that the work leaves on the server.
@@ -104,7 +107,7 @@ pub enum Step {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Phase {
-    Acquiring(Acquire, Option<Unreported>),
+    Acquiring(Box<Acquire>, Option<Unreported>),
     /// The lease is granted over a connection that was opened long ago. The keeper reads the record over a new connection,
     /// until this instant, because the address may lead to another server now.
     ConfirmingAddress(Box<Acquire>, KeptLease, BootInstant),
@@ -145,12 +148,18 @@ impl Keeper {
     /// Creates the keeper of a contender that starts to wait at `now`.
     #[must_use]
     pub fn new(owner_id: OwnerId, settings: KeeperSettings, now: BootInstant) -> Self {
-        let acquire = Acquire::new(owner_id, settings.timing, settings.limits, now);
+        let acquire = Acquire::new(
+            owner_id,
+            settings.timing,
+            settings.limit,
+            settings.limits,
+            now,
+        );
         Self {
             settings,
             started: now,
             opened: now,
-            phase: Phase::Acquiring(acquire, None),
+            phase: Phase::Acquiring(Box::new(acquire), None),
             in_flight: None,
             must_reconnect: false,
             notices: VecDeque::new(),
@@ -350,7 +359,7 @@ impl Keeper {
             Phase::ConfirmingAddress(mut acquire, _, _) if has_moved => {
                 // The lease on the other server expires. This contender tries again on the server of its address.
                 acquire.address_moved();
-                self.phase = Phase::Acquiring(*acquire, None);
+                self.phase = Phase::Acquiring(acquire, None);
             }
             Phase::ConfirmingAddress(_, lease, _) => self.begin(now, lease),
             phase => self.phase = phase,
@@ -502,8 +511,9 @@ impl Keeper {
     pub fn normalize_for_model(&mut self, now: BootInstant) {
         self.opened = self.started;
         match &mut self.phase {
-            Phase::Acquiring(acquire, _) => acquire.normalize_for_model(now),
-            Phase::ConfirmingAddress(acquire, ..) => acquire.normalize_for_model(now),
+            Phase::Acquiring(acquire, _) | Phase::ConfirmingAddress(acquire, ..) => {
+                acquire.normalize_for_model(now);
+            }
             Phase::EndingEarlier(_, wait) | Phase::EndingOwn(_, wait, _) => {
                 wait.normalize_for_model(now);
             }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::lease::Token;
 use crate::lease::action::Action;
+use crate::lease::limit::Limit;
 use crate::lease::once::Once;
 
 /// Identity that a holder reports. It is shown to users. No grant, renewal or release depends on it.
@@ -36,6 +37,8 @@ pub struct Contender {
     pub holder: Holder,
     /// Length of the lease.
     pub ttl: Duration,
+    /// The limit of the lease.
+    pub limit: Limit,
     /// Kind of recorded success that makes a run unnecessary. None if the command runs regardless of earlier successes.
     pub once: Option<Once>,
     /// Number of entries of the action to keep in the history. If it is 0, the runs of this contender are not recorded.
@@ -55,6 +58,7 @@ impl Contender {
             action,
             holder,
             ttl,
+            limit: Limit::ONE,
             once: None,
             history: 0,
             fence: FenceMode::Unchanged,

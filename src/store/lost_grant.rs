@@ -80,9 +80,11 @@ impl LostGrants {
         record: &LockRecord,
         database: Option<DatabaseId>,
     ) {
-        // No command runs during `--min-hold`.
-        if record.lease.min_hold_until.is_none() {
-            self.longest_ttl = self.longest_ttl.max(record.lease.ttl);
+        for lease in record.leases() {
+            // No command runs during `--min-hold`.
+            if lease.min_hold_until.is_none() {
+                self.longest_ttl = self.longest_ttl.max(lease.ttl);
+            }
         }
         if let Some((before, version)) = self.last_read {
             let is_elsewhere = before.zip(database).is_some_and(|(old, new)| old != new);

@@ -10,6 +10,7 @@ use super::history::HistoryOutcome;
 use super::session::SessionNote;
 use super::session_states::SessionStates;
 use crate::lease::action::Action;
+use crate::lease::limit::Limit;
 use crate::lease::once::OnceKey;
 use crate::lease::{OwnerId, Token};
 use crate::mutant::{self, Safeguard};
@@ -27,6 +28,9 @@ pub struct LockRecord {
     pub odd: Option<String>,
     /// The present lease or, if the action is free, the most recent one.
     pub lease: Lease,
+    /// The leases in slots, in the order of their numbers. Empty unless [`Self::is_shared`], or if the request does not read
+    /// them.
+    pub slots: Vec<Slot>,
     /// True if each grant of the action has to advance the fence.
     pub fenced: bool,
     /// The most recent completed run. None if it is not in the history, or if the request does not read the history.
@@ -77,6 +81,17 @@ pub struct Lease {
     pub session_alive: Option<bool>,
     /// Time since the lease was revoked. A revoked lease cannot be renewed. None if the lease is not revoked.
     pub revoked_ago: Option<Duration>,
+}
+
+/// A lease in a slot. Its holder accepts other holders beside it, so it is not in the record.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Slot {
+    /// Number of the slot, from 1. It is the smallest that was free at the grant.
+    pub number: u32,
+    /// The limit of the lease.
+    pub limit: Limit,
+    /// The lease.
+    pub lease: Lease,
 }
 
 /// Time of a grant or of the latest renewal by the server's clock.
@@ -282,6 +297,7 @@ impl LockRecord {
                 session_alive: None,
                 revoked_ago: None,
             },
+            slots: Vec::new(),
             fenced: false,
             last: None,
             pause: None,
@@ -319,19 +335,42 @@ impl LockRecord {
     /// token.
     #[must_use]
     pub fn is_held_by(&self, owner_id: OwnerId, token: Option<Token>) -> bool {
+        let lease = self.own_lease(owner_id).unwrap_or(&self.lease);
         let owner = Owner {
-            owner_id: self.lease.owner_id,
-            token: self.lease.version.token,
-            is_revoked: self.lease.revoked_ago.is_some(),
+            owner_id: lease.owner_id,
+            token: lease.version.token,
+            is_revoked: lease.revoked_ago.is_some(),
         };
         owner.is_held_by(owner_id, token)
     }
 
+    /// Returns the lease with `owner_id`, in the record or in a slot. A revoked lease counts too.
+    #[must_use]
+    pub fn own_lease(&self, owner_id: OwnerId) -> Option<&Lease> {
+        self.leases().find(|lease| lease.owner_id == Some(owner_id))
+    }
+
+    /// Returns the leases in slots if there may be one, otherwise the lease in the record.
+    pub fn leases(&self) -> impl Iterator<Item = &Lease> {
+        let in_record = (!self.is_shared()).then_some(&self.lease);
+        in_record
+            .into_iter()
+            .chain(self.slots.iter().map(|slot| &slot.lease))
+    }
+
+    /// Returns true if the leases of the action are in slots. The record stays so after the last one has ended, if its
+    /// holder could not free the record.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.lease.owner_id == Some(OwnerId::SHARED)
+    }
+
     /// Returns the state of the action.
     #[must_use]
-    pub const fn state(&self) -> LockState {
+    pub fn state(&self) -> LockState {
         match (&self.lease.owner_id, self.lease.expiry) {
             _ if self.odd.is_some() => LockState::Odd,
+            _ if self.is_shared() => self.state_of_slots(),
             (Some(_), Expiry::In(_)) if self.lease.revoked_ago.is_some() => LockState::Revoked,
             (Some(_), Expiry::In(_)) => LockState::Held,
             (Some(_), Expiry::Ago(_)) if self.lease.min_hold_until.is_none() => LockState::Expired,
@@ -340,10 +379,20 @@ impl LockRecord {
         }
     }
 
+    fn state_of_slots(&self) -> LockState {
+        let is_live = |slot: &Slot| matches!(slot.lease.expiry, Expiry::In(_));
+        match self.slots.iter().any(is_live) {
+            true => LockState::Held,
+            false if !self.slots.is_empty() => LockState::Expired,
+            false if self.pause.is_some() => LockState::Paused,
+            false => LockState::Free,
+        }
+    }
+
     /// Returns true if a holder has a lease. An expired or revoked lease counts, because its command may still be
     /// running.
     #[must_use]
-    pub const fn is_leased(&self) -> bool {
+    pub fn is_leased(&self) -> bool {
         matches!(
             self.state(),
             LockState::Held | LockState::Expired | LockState::Revoked

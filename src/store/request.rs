@@ -239,4 +239,12 @@ pub enum AcquireMode {
         /// True if each grant of the action has to advance the fence.
         fenced: bool,
     },
+    /// The record must be [shared](super::LockRecord::is_shared), and the limits must allow one more lease. The attempt
+    /// first frees the slot of a dead holder, under the same condition as a take-over.
+    AmongSlots {
+        /// The slot to free, and the version of its lease that the contender observed. None if no slot has to be freed.
+        dead: Option<(u32, Version)>,
+        /// True if each grant of the action has to advance the fence.
+        fenced: bool,
+    },
 }

@@ -49,17 +49,17 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// Returns the observation after `record` was read at the time `received`. `before` is the previous observation, or
+    /// Returns the observation after `lease` was read at the time `received`. `before` is the previous observation, or
     /// None if this is the first read.
     #[must_use]
-    pub fn next(before: Option<Self>, received: BootInstant, record: &LockRecord) -> Self {
+    pub fn next(before: Option<Self>, received: BootInstant, lease: &Lease) -> Self {
         match before {
-            Some(same) if same.version == record.lease.version => same,
+            Some(same) if same.version == lease.version => same,
             // The lease ends at most one ttl after the server returned this version.
             _ => Self {
-                version: record.lease.version,
+                version: lease.version,
                 since: received,
-                ttl: record.lease.ttl,
+                ttl: lease.ttl,
             },
         }
     }
@@ -71,35 +71,40 @@ impl Observation {
     }
 }
 
-/// Returns the time until the lease may be taken over, by the server's clock. If the action is paused, the result is at
-/// least the remaining time of the pause. Otherwise the result is zero if the lease may be taken over now, or if the
-/// action is free.
+/// Returns the time until all leases of the action may be taken over, by the server's clock. If the action is paused, the
+/// result is at least the remaining time of the pause. Otherwise the result is zero if the leases may be taken over now,
+/// or if the action is free.
 #[must_use]
 pub fn allowed_in(record: &LockRecord, session: HolderSession) -> Duration {
-    let expired = match (&record.lease.owner_id, record.lease.expiry) {
-        (None, _) => Duration::ZERO,
-        (Some(_), Expiry::In(left)) => left + allowance(&record.lease, session),
-        (Some(_), Expiry::Ago(ago)) => allowance(&record.lease, session).saturating_sub(ago),
-    };
-    expired.max(paused_for(record))
+    let leases = record.leases();
+    let expired = leases.map(|lease| expired_in(lease, session)).max();
+    expired.unwrap_or_default().max(paused_for(record))
 }
 
-/// Returns the earliest time at which the lease may be taken over, or at which a free action may be granted. The result
-/// is the earlier of the times by the two clocks, but never before the end of a pause.
+/// Does the same as [`allowed_in`] for one lease, whatever the pause of its action.
+fn expired_in(lease: &Lease, session: HolderSession) -> Duration {
+    match (&lease.owner_id, lease.expiry) {
+        (None, _) => Duration::ZERO,
+        (Some(_), Expiry::In(left)) => left + allowance(lease, session),
+        (Some(_), Expiry::Ago(ago)) => allowance(lease, session).saturating_sub(ago),
+    }
+}
+
+/// Returns the earliest time at which the lease may be taken over, or at which a free action may be granted, if the action
+/// is not paused. The result is the earlier of the times by the two clocks.
 #[must_use]
 pub fn allowed_at(
     received: BootInstant,
-    record: &LockRecord,
+    lease: &Lease,
     observation: &Observation,
     session: HolderSession,
 ) -> BootInstant {
-    let by_server = received + allowed_in(record, session);
+    let by_server = received + expired_in(lease, session);
     let by_own_clock = observation.stale_at();
-    let earliest = match is_evidence(&record.lease, session) {
+    match is_evidence(lease, session) {
         true => by_server.min(by_own_clock),
         false => by_own_clock,
-    };
-    earliest.max(received + paused_for(record))
+    }
 }
 
 /// Returns true if the server's clock can show that the lease has ended. It cannot if the holder's session may still have
@@ -121,7 +126,8 @@ fn allowance(lease: &Lease, session: HolderSession) -> Duration {
     }
 }
 
-fn paused_for(record: &LockRecord) -> Duration {
+/// Returns the remaining time of a pause of the action.
+pub(super) fn paused_for(record: &LockRecord) -> Duration {
     let paused = record.pause.as_ref();
     paused.map_or(Duration::ZERO, |paused| paused.left)
 }
@@ -133,6 +139,8 @@ mod tests {
     use super::{HolderSession, Observation, allowed_at, allowed_in};
     use crate::lease::OwnerId;
     use crate::lease::instant::BootInstant;
+    use crate::lease::limit::Limit;
+    use crate::store::admission::{Observations, admission};
     use crate::store::{Expiry, LockRecord, Pause};
 
     const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
@@ -153,8 +161,9 @@ mod tests {
     #[test]
     fn a_clock_that_was_set_is_no_evidence_if_the_holder_may_have_the_queue_lock() {
         let record = held(Expiry::Ago(secs(3600)));
-        let observation = Observation::next(None, START, &record);
-        let at = |record, session| allowed_at(START, record, &observation, session);
+        let observation = Observation::next(None, START, &record.lease);
+        let at =
+            |record: &LockRecord, session| allowed_at(START, &record.lease, &observation, session);
         assert_eq!(at(&record, HolderSession::LostQueueLock), START);
         assert_eq!(at(&record, HolderSession::Unknown), START + secs(30));
         let without = record
@@ -192,14 +201,19 @@ mod tests {
     #[test]
     fn record_unchanged_for_a_ttl_is_stale_despite_the_server_clock() {
         let forever = held(Expiry::In(secs(999)));
-        let first = Observation::next(None, START, &forever);
-        let again = Observation::next(Some(first), START + secs(9), &forever);
+        let first = Observation::next(None, START, &forever.lease);
+        let again = Observation::next(Some(first), START + secs(9), &forever.lease);
         assert_eq!(again.stale_at(), START + secs(30));
-        let at = allowed_at(START + secs(9), &forever, &again, HolderSession::Unknown);
+        let at = allowed_at(
+            START + secs(9),
+            &forever.lease,
+            &again,
+            HolderSession::Unknown,
+        );
         assert_eq!(at, START + secs(30));
         let mut renewed = forever;
         renewed.lease.version.renewals += 1;
-        let renewed = Observation::next(Some(again), START + secs(9), &renewed);
+        let renewed = Observation::next(Some(again), START + secs(9), &renewed.lease);
         assert_eq!(renewed.stale_at(), START + secs(39));
     }
 
@@ -213,8 +227,9 @@ mod tests {
             ..held(Expiry::Ago(secs(50)))
         };
         assert_eq!(allowed_in(&paused, HolderSession::Unknown), secs(60));
-        let observation = Observation::next(None, START, &paused);
-        let at = allowed_at(START, &paused, &observation, HolderSession::Unknown);
+        let observed = Observations::next(None, START, &paused);
+        let session = HolderSession::Unknown;
+        let at = admission(START, &paused, &observed, Limit::ONE, session).at;
         assert_eq!(at, START + secs(60));
     }
 

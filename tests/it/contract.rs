@@ -1,12 +1,14 @@
 //! The contract of a store, on which the protocol relies. Each clause runs on the model's server, and on each kind of real
 //! server.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
+use dlock::lease::limit::Limit;
 use dlock::lease::{Grant, OwnerId, Token};
 use dlock::store::{
     AcquireMode, AcquireRequest, Contender, Expiry, LockRecord, Loss, QueueEntry, QueueLock,
-    Reassertion, ReleaseRequest, RenewRequest, Request, Response, Store, Version,
+    Reassertion, ReleaseRequest, RenewRequest, Request, Response, Slot, Store, Version,
 };
 
 /// A server with one action, which nobody has used yet.
@@ -27,7 +29,7 @@ pub(crate) trait Scene {
 pub(crate) type Clause = fn(&dyn Scene);
 
 /// All clauses.
-pub(crate) const CLAUSES: [Clause; 9] = [
+pub(crate) const CLAUSES: [Clause; 14] = [
     free_action_is_granted_to_one_contender_and_reported_to_the_other,
     repeated_attempt_returns_its_own_grant,
     repeated_renewal_succeeds_and_is_counted,
@@ -37,6 +39,11 @@ pub(crate) const CLAUSES: [Clause; 9] = [
     renewal_revives_an_expired_lease_that_was_not_taken_over,
     revoked_record_has_no_holder_and_only_its_owner_frees_it,
     lost_grant_is_written_only_to_an_older_row,
+    slots_are_granted_up_to_the_smallest_limit,
+    exclusive_lease_and_slots_exclude_each_other,
+    last_slot_that_is_released_frees_the_record,
+    slot_of_a_dead_holder_is_freed_unless_it_was_renewed,
+    slot_can_be_renewed_and_released_only_by_its_owner,
 ];
 
 /// A contender with its own connection. The contract must hold without the queue lock. Other tests cover the queue lock.
@@ -67,6 +74,13 @@ impl Peer {
             contender,
             owner_id,
         }
+    }
+
+    /// Returns a contender whose leases allow `count` leases at once. 0 is no limit.
+    fn with_limit(scene: &dyn Scene, number: u8, count: u32) -> Self {
+        let mut peer = Self::new(scene, number);
+        peer.contender.limit = NonZeroU32::new(count).map_or(Limit::NONE, Limit::new);
+        peer
     }
 
     #[track_caller]
@@ -125,6 +139,14 @@ impl Peer {
             has_entry: false,
             ..ReleaseRequest::without_run(owner_id, token, QueueLock::Unavailable)
         }))
+    }
+
+    /// Returns the token of the lease of this contender in a slot.
+    #[track_caller]
+    fn own_token(&mut self) -> Token {
+        let record = self.record();
+        let lease = record.own_lease(self.owner_id);
+        lease.expect("a lease").version.token
     }
 
     #[track_caller]
@@ -277,4 +299,129 @@ fn lost_grant_is_written_only_to_an_older_row(scene: &dyn Scene) {
         matches!(late, Response::Lost(_)),
         "the token of the row is not smaller: {late:?}"
     );
+}
+
+fn slots_are_granted_up_to_the_smallest_limit(scene: &dyn Scene) {
+    let peer = |number, count| Peer::with_limit(scene, number, count);
+    let [mut one, mut two, mut three] = [peer(1, 0), peer(2, 2), peer(3, 0)];
+    let grants = [one.granted(), two.granted()];
+    assert!(grants[0].token < grants[1].token);
+    let Response::NotAcquired(seen, _) = three.attempt(AcquireMode::First) else {
+        panic!("a third lease was granted beside a limit of 2");
+    };
+    assert!(seen.is_shared());
+    let slots = seen.slots.iter();
+    let slots: Vec<_> = slots
+        .map(|slot| (slot.number, slot.limit.count(), slot.lease.owner_id))
+        .collect();
+    let owners = [Some(one.owner_id), Some(two.owner_id)];
+    assert_eq!(slots, [(1, None, owners[0]), (2, Some(2), owners[1])]);
+    assert!(matches!(seen.slots[1].lease.expiry, Expiry::In(left) if left <= two.contender.ttl));
+    assert_eq!(one.release_grant(grants[0]), Response::Released);
+    let third = three.granted();
+    assert!(third.token > grants[1].token);
+    let numbers: Vec<_> = one.record().slots.iter().map(|slot| slot.number).collect();
+    assert_eq!(numbers, [1, 2], "the smallest free slot is used again");
+    let mut four = peer(4, 0);
+    assert!(matches!(
+        four.attempt(AcquireMode::IfFree),
+        Response::NotAcquired(..)
+    ));
+    assert_eq!(two.release_grant(grants[1]), Response::Released);
+    four.granted();
+    assert_eq!(
+        four.attempt(AcquireMode::IfFree),
+        Response::AlreadyHeld(four.own_token())
+    );
+}
+
+fn exclusive_lease_and_slots_exclude_each_other(scene: &dyn Scene) {
+    let [mut one, mut two] = [Peer::new(scene, 1), Peer::with_limit(scene, 2, 0)];
+    let grant = one.granted();
+    assert!(matches!(
+        two.attempt(AcquireMode::First),
+        Response::NotAcquired(..)
+    ));
+    assert_eq!(one.release_grant(grant), Response::Released);
+    let slot = two.granted();
+    assert!(slot.token > grant.token);
+    let among = AcquireMode::AmongSlots {
+        dead: None,
+        fenced: false,
+    };
+    for mode in [AcquireMode::First, AcquireMode::IfFree, among] {
+        let attempt = one.attempt(mode);
+        assert!(matches!(&attempt, Response::NotAcquired(seen, _) if seen.slots.len() == 1));
+    }
+    assert_eq!(two.release_grant(slot), Response::Released);
+    assert!(one.granted().token > slot.token);
+    assert!(matches!(two.attempt(among), Response::NotAcquired(..)));
+}
+
+fn last_slot_that_is_released_frees_the_record(scene: &dyn Scene) {
+    let peer = |number| Peer::with_limit(scene, number, 0);
+    let [mut one, mut two] = [peer(1), peer(2)];
+    let grants = [one.granted(), two.granted()];
+    assert_eq!(two.release_grant(grants[1]), Response::Released);
+    assert!(two.record().is_shared());
+    assert_eq!(one.release(one.owner_id, None), Response::Released);
+    let record = one.record();
+    assert_eq!((record.lease.owner_id, record.slots.len()), (None, 0));
+    assert!(Peer::new(scene, 3).granted().token > grants[1].token);
+}
+
+fn slot_of_a_dead_holder_is_freed_unless_it_was_renewed(scene: &dyn Scene) {
+    let peer = |number| Peer::with_limit(scene, number, 0);
+    let [mut one, mut two, mut other] = [peer(1), peer(2), Peer::new(scene, 3)];
+    let grants = [one.granted(), two.granted()];
+    let slots = other.record().slots;
+    let take = |index: usize| AcquireMode::AmongSlots {
+        dead: Some((slots[index].number, slots[index].lease.version)),
+        fenced: false,
+    };
+    assert_eq!(one.renew(grants[0]), Response::Renewed(None));
+    assert!(matches!(other.attempt(take(0)), Response::NotAcquired(..)));
+    assert_eq!(one.renew(grants[0]), Response::Renewed(None));
+    assert!(matches!(other.attempt(take(1)), Response::NotAcquired(..)));
+    assert!(matches!(two.renew(grants[1]), Response::Lost(_)));
+    let slots = other.record().slots;
+    let last = AcquireMode::AmongSlots {
+        dead: Some((slots[0].number, slots[0].lease.version)),
+        fenced: false,
+    };
+    let Response::Granted(token, _) = other.attempt(last) else {
+        panic!("no slot is held any more");
+    };
+    assert!(token > grants[1].token);
+    assert!(matches!(one.renew(grants[0]), Response::Lost(_)));
+    let released = one.release_grant(grants[0]);
+    assert!(matches!(released, Response::NotHolder(_)), "{released:?}");
+    assert_eq!(other.record().lease.owner_id, Some(other.owner_id));
+}
+
+fn slot_can_be_renewed_and_released_only_by_its_owner(scene: &dyn Scene) {
+    let peer = |number| Peer::with_limit(scene, number, 0);
+    let [mut one, mut two] = [peer(1), peer(2)];
+    let (grant, later) = (one.granted(), two.granted());
+    let another = Grant {
+        owner_id: later.owner_id,
+        ..grant
+    };
+    let wrong_token = Grant {
+        token: later.token,
+        ..grant
+    };
+    for wrong in [another, wrong_token] {
+        assert!(matches!(one.renew(wrong), Response::Lost(_)));
+        let released = one.release_grant(wrong);
+        assert!(matches!(released, Response::NotHolder(_)), "{released:?}");
+    }
+    for _ in 0..2 {
+        assert_eq!(one.renew(grant), Response::Renewed(None));
+    }
+    let renewals = |slot: &Slot| slot.lease.version.renewals;
+    let slots = two.record().slots;
+    assert_eq!(slots.iter().map(renewals).collect::<Vec<_>>(), [2, 0]);
+    assert_eq!(one.release_grant(grant), Response::Released);
+    assert_eq!(two.renew(later), Response::Renewed(None));
 }

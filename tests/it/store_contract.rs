@@ -4,6 +4,7 @@
 use std::thread;
 use std::time::Duration;
 
+use dlock::lease::limit::Limit;
 use dlock::lease::{Grant, OwnerId, Token};
 use dlock::store::mysql::{Database, Selection};
 use dlock::store::target::{Address, Secret, SslMode, Target, Tls};
@@ -45,6 +46,7 @@ fn connect(database: &servers::Database, number: u8) -> (Database, Contender) {
             ..Holder::default()
         },
         ttl: TTL,
+        limit: Limit::ONE,
         once: None,
         history: 100,
         fence: FenceMode::Unchanged,

@@ -34,7 +34,7 @@ fn set_up(flavour: Flavour) -> Database {
     Dlock::on(&database, ["setup", "-q"])
         .run()
         .expect(0, "", "");
-    assert_eq!(recorded(&database), [(2, 1)], "{flavour}");
+    assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
     database
 }
 
@@ -79,19 +79,19 @@ fn too_old_tables_are_refused_and_not_changed() {
             outcome.expect(
                 78,
                 "",
-                "the tables have schema version 2, but this dlock needs 3: run dlock setup with this version \
+                "the tables have schema version 3, but this dlock needs 4: run dlock setup with this version \
                  of dlock and an account that may alter tables",
             );
         }
         let findings = Findings::of(next(&database, [""; 0]));
-        let fix = findings.reports("tables", "fail", "schema version 2, but this dlock needs 3");
+        let fix = findings.reports("tables", "fail", "schema version 3, but this dlock needs 4");
         assert!(fix.contains("run dlock setup"), "{fix}");
         // The missing column is not reported, because `setup` adds it.
         findings.are_good_except(&["tables"]);
         let tables = findings.status("tables");
         assert_eq!(tables, ["fail"], "{flavour}: {findings:#?}");
         assert_eq!(definitions(&database), before, "{flavour}");
-        assert_eq!(recorded(&database), [(2, 1)], "{flavour}");
+        assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
     }
 }
 
@@ -100,7 +100,7 @@ fn tables_that_need_a_newer_program_are_refused_and_not_changed() {
     for flavour in Flavour::ALL {
         let database = set_up(flavour);
         next(&database, ["setup", "-q"]).run().expect(0, "", "");
-        execute(&database, "UPDATE dlock_schema SET min_version=3");
+        execute(&database, "UPDATE dlock_schema SET min_version=4");
         let before = definitions(&database);
         for arguments in [
             vec!["exec", "-a", "init", "--", "echo", "ran"],
@@ -111,11 +111,11 @@ fn tables_that_need_a_newer_program_are_refused_and_not_changed() {
             outcome.expect(
                 78,
                 "",
-                "the tables need a dlock with schema version 3 or later, but this dlock has 2: use a newer dlock",
+                "the tables need a dlock with schema version 4 or later, but this dlock has 3: use a newer dlock",
             );
         }
         assert_eq!(definitions(&database), before, "{flavour}");
-        assert_eq!(recorded(&database), [(3, 3)], "{flavour}");
+        assert_eq!(recorded(&database), [(4, 4)], "{flavour}");
         next(&database, ["exec", "-a", "init", "--", "echo", "ran"])
             .run()
             .expect(0, "ran\n", "");
@@ -136,7 +136,7 @@ fn a_waiter_checks_the_version_again_when_its_turn_comes() {
         assert_eq!(read_message(&ready), "up");
         let waiter = Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
         waiter.wait_for_output("init is held by");
-        execute(&database, "UPDATE dlock_schema SET version=3,min_version=3");
+        execute(&database, "UPDATE dlock_schema SET version=4,min_version=4");
         write_message(&go, "on");
         holder.wait().expect(0, "", "");
         waiter.wait().expect(78, "", "use a newer dlock");
@@ -154,11 +154,11 @@ fn a_holder_stops_its_command_if_the_tables_begin_to_need_a_newer_program() {
             .args([&ready, &never])
             .start();
         assert_eq!(read_message(&ready), "up");
-        execute(&database, "UPDATE dlock_schema SET version=3,min_version=3");
+        execute(&database, "UPDATE dlock_schema SET version=4,min_version=4");
         holder.wait().expect(
             76,
             "",
-            "cannot keep init: the tables need a dlock with schema version 3 or later",
+            "cannot keep init: the tables need a dlock with schema version 4 or later",
         );
     }
 }
@@ -175,6 +175,7 @@ fn an_older_program_works_with_columns_that_it_does_not_know() {
             "dlock_success",
             "dlock_history",
             "dlock_fence",
+            "dlock_slot",
         ] {
             for place in ["FIRST", ""] {
                 let column = format!("newer_{} VARBINARY(9) NOT NULL DEFAULT 'x'", place.len());
@@ -191,7 +192,7 @@ fn an_older_program_works_with_columns_that_it_does_not_know() {
             (
                 "setup",
                 "",
-                "have schema version 9, newer than 2 of this dlock",
+                "have schema version 9, newer than 3 of this dlock",
             ),
             ("setup", "", with_version),
             ("exec -a init -- echo ran", "ran\n", ""),
@@ -225,7 +226,7 @@ fn an_older_program_works_with_columns_that_it_does_not_know() {
             );
         }
         let findings = Findings::of(Dlock::on(&database, [""; 0]));
-        findings.reports("tables", "ok", "schema version 9, newer than 2");
+        findings.reports("tables", "ok", "schema version 9, newer than 3");
         findings.are_good_except(&[]);
         assert_eq!(definitions(&database), before, "{flavour}");
         assert_eq!(recorded(&database), [(9, 1)], "{flavour}");

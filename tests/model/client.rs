@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dlock::exit::Status;
+use dlock::lease::limit::Limit;
 use dlock::lease::timing::Timing;
 use dlock::lease::{Grant, Token};
 use dlock::outcome::{RunFacts, RunOutcome, release_after_death};
@@ -296,6 +297,7 @@ impl Client {
         self.waits_for_others = run.waits_for_others;
         let settings = KeeperSettings {
             checks_address: run.checks_address,
+            limit: run.limits[number],
             ..settings(self.policy, run.variant)
         };
         let keeper = Keeper::new(owner_id, settings, instant(now));
@@ -749,6 +751,7 @@ fn misused(request: Request, variant: Variant) -> Request {
 pub(crate) fn settings(policy: SessionPolicy, variant: Variant) -> KeeperSettings {
     KeeperSettings {
         timing: model_timing(variant),
+        limit: Limit::ONE,
         limits: WaitLimits {
             wait: None,
             connect: ticks(u8::MAX),

@@ -59,6 +59,9 @@ mod time;
 mod trace;
 mod world;
 
+use std::num::NonZeroU32;
+
+use dlock::lease::limit::Limit;
 use dlock::store::session::SessionPolicy;
 
 use crate::check::{check, search_for};
@@ -69,7 +72,7 @@ use crate::properties::{
     LOST_GRANT_OUTWAITED, LOST_RESPONSE_SURVIVED, NO_FALSE_SUCCESS, NOT_LOST, NOT_RUN_AGAIN,
     OWN_CLOCK, OWN_STATEMENT_ENDED, PASSED_ONCE, PASSER_SERVED, RELEASE_AFTER_DEATH,
     RELEASED_BY_HOLDER, REVOKED_NOT_RENEWED, REVOKED_RELEASED, ROW_IS_HELD, SESSION_KNOWN,
-    STATEMENTS_ENDED, TOKEN_ORDER, UNKNOWN_GRANT_RELEASED,
+    SHARED_RUN, STATEMENTS_ENDED, TOKEN_ORDER, UNKNOWN_GRANT_RELEASED,
 };
 use crate::server::Rules;
 use crate::time::Tick;
@@ -89,6 +92,89 @@ fn lease_that_is_held_before_its_command_never_allows_a_second_command() {
         check("lease without a command", run).assert_holds(&[HANDED_OVER]);
     }
 }
+
+/// Two processes whose limits differ, or whose leases exist at the same time.
+#[test]
+fn no_command_runs_beside_more_commands_than_its_limit_allows() {
+    for limits in [[Limit::ONE, Limit::NONE], [Limit::NONE, Limit::ONE]] {
+        let run = Run {
+            limits,
+            faults: 1,
+            horizon: 6,
+            ..Run::sound()
+        };
+        check("shared and exclusive", run).assert_holds(&[
+            HANDED_OVER,
+            DEAD_TAKEN_OVER,
+            FROZEN_TAKEN_OVER,
+            LOST_RESPONSE_SURVIVED,
+        ]);
+    }
+    for limits in [[TWO, Limit::NONE], [TWO, TWO]] {
+        let run = Run {
+            limits,
+            kinds: FaultKinds::All,
+            faults: 1,
+            ..SLOTS
+        };
+        check("slots", run).assert_holds(&[HANDED_OVER, SHARED_RUN, LOST_RESPONSE_SURVIVED]);
+    }
+}
+
+#[test]
+fn broken_rules_of_limits_are_detected() {
+    let sound = SLOTS.rules;
+    let assert_rule = |name, run: Run, rules, property| {
+        check(name, run).assert_holds(&[]);
+        assert_broken(name, Run { rules, ..run }, property);
+    };
+    let rules = Rules {
+        only_own_limit_counts: true,
+        ..sound
+    };
+    assert_rule("the limits of holders are ignored", SLOTS, rules, EXCLUSION);
+    let rules = Rules {
+        slot_keeps_token: true,
+        ..sound
+    };
+    assert_rule("a slot keeps the token", SLOTS, rules, TOKEN_ORDER);
+    let rules = Rules {
+        shared_record_is_free: true,
+        ..sound
+    };
+    let run = Run {
+        limits: [Limit::NONE, Limit::ONE],
+        earlier_holder: None,
+        ..SLOTS
+    };
+    assert_rule("the record is free beside a slot", run, rules, EXCLUSION);
+    let rules = Rules {
+        dead_slot_may_be_renewed: true,
+        ..sound
+    };
+    let run = Run {
+        faults: 1,
+        horizon: 6,
+        clock_steps: &[6],
+        ..run
+    };
+    assert_broken("a renewed slot is freed", Run { rules, ..run }, ROW_IS_HELD);
+}
+
+/// In this run, a third client has a lease in a slot.
+const SLOTS: Run = Run {
+    limits: [TWO, Limit::NONE],
+    earlier_holder: Some(Limit::NONE),
+    faults: 0,
+    kinds: FaultKinds::Breaks,
+    horizon: 4,
+    ..Run::sound()
+};
+
+const TWO: Limit = match NonZeroU32::new(2) {
+    Some(two) => Limit::new(two),
+    None => Limit::ONE,
+};
 
 /// The run has up to two faults of any kind at any two times.
 #[test]
@@ -153,7 +239,7 @@ fn waiter_that_lets_another_one_pass_again_and_again_is_detected() {
 }
 
 const QUEUE: Run = Run {
-    earlier_holder: true,
+    earlier_holder: Some(Limit::ONE),
     kinds: FaultKinds::Breaks,
     horizon: 5,
     ..Run::sound()

@@ -42,10 +42,11 @@ pub(crate) struct MemoryStore {
 
 impl Store for MemoryStore {
     /// Executes the request at once. A request that would wait for the queue lock fails.
-    fn request(&mut self, _: &Contender, request: &Request) -> TimedResponse {
+    fn request(&mut self, contender: &Contender, request: &Request) -> TimedResponse {
         let now = self.server.now.get();
         let mut server = self.server.server.borrow_mut();
         let mut stage = Stage::First;
+        server.set_limit_of(request, contender.limit);
         loop {
             let raw = server.execute(now, self.session, request, stage, Run::sound().rules);
             let outcome = match raw {

@@ -1,6 +1,7 @@
 //! The parameters of a run of the model: the broken rule if there is one, the kinds of faults, and the limits of faults
 //! and time.
 
+use dlock::lease::limit::Limit;
 use dlock::store::session::SessionPolicy;
 
 use crate::server::Rules;
@@ -125,12 +126,14 @@ pub(crate) struct Run {
     /// True if waiters read the record for reminders, on another connection. The database then loses no grant that a
     /// waiter has not read.
     pub(crate) reminders: bool,
-    /// True if a third client holds the lease at the start. It ends at any time, and the two others wait for it.
-    pub(crate) earlier_holder: bool,
+    /// The limit of a third client that has a lease at the start. It ends at any time. None if there is no such client.
+    pub(crate) earlier_holder: Option<Limit>,
     /// What each client does with the sessions of its command.
     pub(crate) policies: [SessionPolicy; 2],
     /// True if each command runs with `--once`. A command may then fail.
     pub(crate) once: bool,
+    /// The limit of each client's leases.
+    pub(crate) limits: [Limit; 2],
     /// True if a process that was granted the lease may wait for other locks before it starts its command.
     pub(crate) waits_for_others: bool,
 }
@@ -153,6 +156,10 @@ impl Run {
                 passes_are_forgotten: false,
                 lowest_token_is_missing: false,
                 history_is_refused: false,
+                only_own_limit_counts: false,
+                slot_keeps_token: false,
+                shared_record_is_free: false,
+                dead_slot_may_be_renewed: false,
             },
             horizon: 9,
             processes: [1, 1],
@@ -165,9 +172,10 @@ impl Run {
             lost_writes: LostWrites::Never,
             checks_address: false,
             reminders: false,
-            earlier_holder: false,
+            earlier_holder: None,
             policies: [SessionPolicy::Ignore; 2],
             once: false,
+            limits: [Limit::ONE; 2],
             waits_for_others: false,
         }
     }

@@ -14,10 +14,12 @@ use crate::time::instant;
 use crate::world::World;
 
 /// The main promise of dlock.
-pub(crate) const EXCLUSION: &str = "two commands never run at the same time";
+pub(crate) const EXCLUSION: &str = "no command runs beside more commands than its limit allows";
 pub(crate) const TOKEN_ORDER: &str = "each command has a higher token than the command before";
 pub(crate) const DEAD_BY_DEADLINE: &str = "no command is alive after its deadline";
 pub(crate) const ROW_IS_HELD: &str = "the row contains the owner id of the live command";
+pub(crate) const ONE_SLOT: &str = "no contender has two slots";
+pub(crate) const SHARED_RUN: &str = "two commands run at the same time";
 pub(crate) const HANDED_OVER: &str = "a lease is handed over";
 pub(crate) const HANDED_OFF: &str = "a lease is granted on a hand-off";
 pub(crate) const NO_FALSE_SUCCESS: &str = "no run with a lost or revoked lease is a success";
@@ -120,7 +122,13 @@ fn statement_properties() -> Vec<Property<Run>> {
 )]
 fn lease_properties() -> Vec<Property<Run>> {
     vec![
-        Property::always(EXCLUSION, |_, world: &World| world.running() <= 1),
+        Property::always(EXCLUSION, |run: &Run, world: &World| {
+            !world.is_over_a_limit(run)
+        }),
+        Property::sometimes(SHARED_RUN, |_, world: &World| world.running() > 1),
+        Property::always(ONE_SLOT, |_, world: &World| {
+            world.server.has_one_slot_for_each()
+        }),
         Property::always(NOT_RUN_AGAIN, |_, world: &World| !world.ran_though_done),
         Property::sometimes(GRANTED_THOUGH_DONE, |_, world: &World| {
             world.clients.iter().enumerate().any(|(c, client)| {
@@ -152,7 +160,8 @@ fn lease_properties() -> Vec<Property<Run>> {
             world.clients.iter().enumerate().all(|(c, client)| {
                 !client.is_running()
                     || world.lost_at.is_some()
-                    || world.server.row.owner_id == Some(client.owner_id(c))
+                    || (world.server.lease_of(client.owner_id(c)))
+                        .is_some_and(|row| row.owner_id == Some(client.owner_id(c)))
             })
         }),
         Property::always(RELEASE_AFTER_DEATH, |_, world: &World| {
@@ -169,7 +178,7 @@ fn lease_properties() -> Vec<Property<Run>> {
         }),
         Property::sometimes(PASSER_SERVED, |run: &Run, world: &World| {
             let mut clients = world.clients.iter().enumerate();
-            !run.earlier_holder
+            run.earlier_holder.is_none()
                 || clients.any(|(c, client)| {
                     let has_let_pass = |pass: &(u8, u8)| pass.0 == client.owner_id(c);
                     client.is_running() && world.server.let_pass.iter().any(has_let_pass)
@@ -282,8 +291,10 @@ impl World {
     /// Returns true if a command runs, its lease was renewed, and the server may still execute a request from a dropped
     /// connection.
     fn outlives_lost_response(&self) -> bool {
-        self.clients.iter().any(|client| {
-            client.is_running() && client.late.is_some() && self.server.row.renewals > 0
+        self.clients.iter().enumerate().any(|(c, client)| {
+            let lease = self.server.lease_of(client.owner_id(c));
+            let is_renewed = lease.is_some_and(|row| row.renewals > 0);
+            client.is_running() && client.late.is_some() && is_renewed
         })
     }
 }

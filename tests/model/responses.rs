@@ -7,12 +7,12 @@ use dlock::lease::{OwnerId, Token};
 use dlock::store::session::FoundSessions;
 use dlock::store::{
     DatabaseId, Expiry, Failure, FailureKind, Holder, LockRecord, Pause, QueueState, RenewRequest,
-    Request, Response, SessionsLeft, Success, TimedResponse, Version,
+    Request, Response, SessionsLeft, Slot, Success, TimedResponse, Version,
 };
 
 use crate::mutation::Variant;
 use crate::server::statements::OwnSockets;
-use crate::server::{Note, Raw, RowView, owner_id_of_number};
+use crate::server::{Note, Raw, RowView, SHARED, SlotView, owner_id_of_number};
 use crate::time::{TTL, Tick, instant, ticks};
 
 /// Returns a response with its times, as the database thread delivers it. The worst case is a response that is received
@@ -139,7 +139,9 @@ fn granted(
     variant: Variant,
 ) -> Response {
     view_of_row.revoked &= variant != Variant::RevokedIsHeld;
-    match view_of_row.read_back(changed).granted(owner_id) {
+    let own_token = view_of_row.own_slot(owner_id).map(|slot| slot.token);
+    let own_token = Token(own_token.unwrap_or(view_of_row.token).into());
+    match view_of_row.read_back(owner_id, changed).granted(owner_id) {
         // This variant ignores the owner id that was read back. Every response without an error counts as a grant.
         _ if variant == Variant::OwnerIdNotReadBack => {
             Response::Granted(Token(view_of_row.token.into()), view_of_row.sessions())
@@ -149,7 +151,7 @@ fn granted(
             Response::Granted(token, view_of_row.sessions())
         }
         Some(_) if view_of_row.is_done && variant != Variant::SuccessAfterReadIgnored => {
-            Response::HeldThoughDone(Token(view_of_row.token.into()), success())
+            Response::HeldThoughDone(own_token, success())
         }
         Some(response) => response,
         None => not_acquired(view_of_row),
@@ -181,6 +183,7 @@ pub(crate) fn record(view_of_row: RowView) -> LockRecord {
             until: String::new(),
             left: ticks(view_of_row.paused),
         }),
+        slots: view_of_row.slots.into_iter().flatten().map(slot).collect(),
         ..LockRecord::never_held("a".parse().expect("a name")).with_lease(|lease| {
             lease.owner_id = view_of_row.owner_id.map(owner_id_of_number);
             lease.version = Version {
@@ -188,14 +191,41 @@ pub(crate) fn record(view_of_row: RowView) -> LockRecord {
                 renewals: view_of_row.renewals.into(),
             };
             lease.holder = Holder::default();
-            lease.ttl = ticks(TTL);
-            lease.expiry = match view_of_row.left {
-                0.. => Expiry::In(ticks(view_of_row.left.unsigned_abs())),
-                _ => Expiry::Ago(ticks(view_of_row.left.unsigned_abs())),
+            lease.ttl = match view_of_row.owner_id {
+                Some(SHARED) => Duration::MAX / 4,
+                _ => ticks(TTL),
             };
+            lease.expiry = expiry(view_of_row.left);
             lease.had_queue_lock_here = view_of_row.has_queue_lock;
             lease.revoked_ago = view_of_row.revoked.then_some(Duration::ZERO);
         })
+    }
+}
+
+fn slot(view: SlotView) -> Slot {
+    let lease = LockRecord::never_held("a".parse().expect("a name")).with_lease(|lease| {
+        lease.owner_id = Some(owner_id_of_number(view.owner_id));
+        lease.version = Version {
+            token: Token(view.token.into()),
+            renewals: view.renewals.into(),
+        };
+        lease.ttl = ticks(TTL);
+        lease.expiry = expiry(view.left);
+        lease.had_queue_lock_here = view.had_lock;
+        lease.session_alive = view.alive;
+        lease.revoked_ago = view.revoked.then_some(Duration::ZERO);
+    });
+    Slot {
+        number: view.number,
+        limit: view.limit,
+        lease: lease.lease,
+    }
+}
+
+fn expiry(left: i8) -> Expiry {
+    match left {
+        0.. => Expiry::In(ticks(left.unsigned_abs())),
+        _ => Expiry::Ago(ticks(left.unsigned_abs())),
     }
 }
 

@@ -9,11 +9,14 @@
 mod queue;
 #[path = "server/release.rs"]
 mod release;
+#[path = "server/slots.rs"]
+mod slots;
 #[path = "server/statements.rs"]
 pub(crate) mod statements;
 #[path = "server/types.rs"]
 mod types;
 
+use dlock::lease::limit::Limit;
 use dlock::lease::{OwnerId, Token};
 use dlock::store::operator::OperatorAction;
 use dlock::store::{
@@ -23,10 +26,12 @@ use dlock::store::{
 
 use crate::time::{TTL, Tick, whole_ticks};
 
+pub(crate) use self::slots::{SHARED, Slot};
 pub(crate) use self::statements::{Note, Statement};
 use self::types::owner_id_in;
 pub(crate) use self::types::{
-    Behind, NUMBER_BYTE, Raw, Row, RowView, Rules, Session, Stage, WaiterEntry, owner_id_of_number,
+    Behind, NUMBER_BYTE, Raw, Row, RowView, Rules, Session, SlotView, Stage, WaiterEntry,
+    owner_id_of_number,
 };
 
 /// Owner id of the holder that belongs to no client.
@@ -39,6 +44,11 @@ const EARLIER_SESSION: Session = Session::current(usize::MAX);
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
     pub(crate) row: Row,
+    pub(crate) slots: Vec<Slot>,
+    /// The owner ids whose holder lock a session owns.
+    holder_locks: Vec<(u8, Session)>,
+    /// The limits of the owner ids whose leases are not exclusive.
+    limits: Vec<(u8, Limit)>,
     /// The session that owns the queue lock, followed by the sessions that wait for it, in their order.
     pub(crate) queue_lock: Vec<Session>,
     /// The sessions that execute a wait for the queue lock.
@@ -82,6 +92,9 @@ impl Server {
     pub(crate) const fn new() -> Self {
         Self {
             row: Row::new(0),
+            slots: Vec::new(),
+            holder_locks: Vec::new(),
+            limits: Vec::new(),
             queue_lock: Vec::new(),
             waiting: Vec::new(),
             passing: Vec::new(),
@@ -102,19 +115,20 @@ impl Server {
         }
     }
 
-    /// Adds a holder that belongs to no client, whose lease does not expire.
-    pub(crate) fn add_earlier_holder(&mut self) {
-        self.row.owner_id = Some(EARLIER_HOLDER);
-        self.row.token = self.next_token();
-        self.row.has_queue_lock = true;
-        self.row.session = Some(EARLIER_SESSION);
-        self.row.expires = i8::MAX;
-        self.queue_lock.push(EARLIER_SESSION);
+    /// Adds a holder that belongs to no client, whose lease with `limit` does not expire.
+    pub(crate) fn add_earlier_holder(&mut self, limit: Limit, rules: Rules) {
+        self.set_limit(EARLIER_HOLDER, limit);
+        self.try_queue_lock(EARLIER_SESSION);
+        let owner = (EARLIER_HOLDER, QueueLock::Available);
+        self.try_acquire(0, EARLIER_SESSION, owner, AcquireMode::First, rules);
+        if let Some(row) = self.lease_of_mut(EARLIER_HOLDER) {
+            row.expires = i8::MAX;
+        }
     }
 
     /// Returns true if the holder that belongs to no client holds the lease.
     pub(crate) fn has_earlier_holder(&self) -> bool {
-        self.row.owner_id == Some(EARLIER_HOLDER)
+        (self.lease_of(EARLIER_HOLDER)).is_some_and(|row| row.owner_id == Some(EARLIER_HOLDER))
     }
 
     /// Ends the session of the holder that belongs to no client.
@@ -125,7 +139,10 @@ impl Server {
     /// Releases the lease of the holder that belongs to no client.
     pub(crate) fn end_earlier_holder(&mut self) {
         self.cut_earlier_holder();
-        self.free_row();
+        if let Some(row) = self.lease_of_mut(EARLIER_HOLDER) {
+            row.owner_id = None;
+        }
+        self.free_shared_record();
     }
 
     /// Frees the row although the command may still run.
@@ -219,6 +236,7 @@ impl Server {
         self.waiting.retain(|other| *other != session);
         self.passing.retain(|(other, _)| *other != session);
         self.handed_off.retain(|(_, other)| *other != session);
+        self.holder_locks.retain(|(_, other)| *other != session);
         self.replace_session(session, None);
     }
 
@@ -229,7 +247,12 @@ impl Server {
         let handed_off = self.handed_off.iter_mut().map(|(_, session)| session);
         let passing = self.passing.iter_mut().map(|(session, _)| session);
         let queue_lock = self.queue_lock.iter_mut().chain(&mut self.waiting);
-        for session in queue_lock.chain(passing).chain(handed_off) {
+        let holder_locks = self.holder_locks.iter_mut().map(|(_, session)| session);
+        for session in queue_lock
+            .chain(passing)
+            .chain(handed_off)
+            .chain(holder_locks)
+        {
             if *session == current {
                 *session = dropped;
             }
@@ -239,7 +262,8 @@ impl Server {
 
     fn replace_session(&mut self, session: Session, to: Option<Session>) {
         let entries = self.queue.iter_mut().map(|entry| &mut entry.session);
-        for named in entries.chain([&mut self.row.session]) {
+        let slots = self.slots.iter_mut().map(|slot| &mut slot.row.session);
+        for named in entries.chain(slots).chain([&mut self.row.session]) {
             if *named == Some(session) {
                 *named = to;
             }
@@ -252,7 +276,11 @@ impl Server {
         self.waiting.clear();
         self.passing.clear();
         self.handed_off.clear();
+        self.holder_locks.clear();
         self.row.session = None;
+        for slot in &mut self.slots {
+            slot.row.session = None;
+        }
         self.statements.clear();
         self.statement_count = 0;
         self.restarts += 1;
@@ -303,15 +331,23 @@ impl Server {
 
     /// Returns true if a late execution of `request` could still change the state of the server.
     pub(crate) fn can_be_changed_by(&self, request: &Request) -> bool {
-        let is_owner =
-            |owner_id: &OwnerId| self.row.owner_id == Some(owner_id.bytes()[NUMBER_BYTE]);
+        let lease = |owner_id: &OwnerId| {
+            let number = owner_id.bytes()[NUMBER_BYTE];
+            let lease = self.lease_of(number);
+            lease.filter(|row| row.owner_id == Some(number))
+        };
         match request {
             Request::Renew(request) => {
                 let grant = request.grant;
                 request.reassertion.is_some()
-                    || is_owner(&grant.owner_id) && u64::from(self.row.token) == grant.token.0
+                    || lease(&grant.owner_id)
+                        .is_some_and(|row| u64::from(row.token) == grant.token.0)
             }
-            Request::Release(request) => is_owner(&request.owner_id) || request.token.is_none(),
+            Request::Release(request) => {
+                lease(&request.owner_id).is_some()
+                    || request.token.is_none()
+                    || self.row.owner_id == Some(SHARED)
+            }
             _ => true,
         }
     }
@@ -320,6 +356,7 @@ impl Server {
     /// effect.
     pub(crate) fn has_queue_lock_or_waits(&self, session: Session) -> bool {
         self.queue_lock.contains(&session)
+            || self.holder_locks.iter().any(|(_, other)| *other == session)
     }
 
     /// Returns the session in the row. None if the row contains no session.
@@ -408,14 +445,24 @@ impl Server {
                 Raw::HandedOff(is_allowed)
             }
             Request::Release(request) if let Stage::Settle(read_back) = stage => {
-                self.reconcile(clock, request, read_back.revoked);
+                match self.limit_of(owner_id).is_exclusive() {
+                    true => self.reconcile(clock, request, read_back.revoked),
+                    false => self.reconcile_slot(clock, owner_id, read_back.revoked),
+                }
                 Raw::Settled(read_back)
+            }
+            Request::Release(_) if let Stage::FreeRecord(read_back) = stage => {
+                self.free_shared_record();
+                Raw::Released(read_back)
             }
             Request::Release(ReleaseRequest {
                 run: Some(_),
                 history: RunHistory::Written,
                 ..
             }) if rules.history_is_refused => Raw::Refused,
+            Request::Release(request) if !self.limit_of(owner_id).is_exclusive() => {
+                Raw::SlotReleased(self.release_slot(clock, session, request, rules))
+            }
             Request::Release(request) => {
                 Raw::Released(self.release(clock, session, request, rules))
             }
@@ -472,30 +519,38 @@ impl Server {
             return list;
         }
         let grant = request.grant;
-        if request.queue_lock == QueueLock::Available {
-            self.try_queue_lock(session);
-        }
+        let has_lock =
+            request.queue_lock == QueueLock::Available && self.take_lease_lock(owner_id, session);
         let is_owner = match request.reassertion {
             None => self.is_held_by(owner_id, Some(grant.token), rules),
-            Some(_) => self.can_reassert(clock, grant.token, rules),
+            Some(_) => {
+                self.limit_of(owner_id).is_exclusive()
+                    && self.can_reassert(clock, grant.token, rules)
+            }
         };
         if is_owner {
-            match request.reassertion {
-                None => {
-                    self.revoked_renewed |= self.row.revoked;
-                    self.row.renewals += 1;
+            if let Some(lost) = request.reassertion {
+                self.reassert(owner_id, grant.token, lost.renewals);
+            }
+            let mut is_revoked = false;
+            if let Some(row) = self.lease_of_mut(owner_id) {
+                if request.reassertion.is_none() {
+                    is_revoked = row.revoked;
+                    row.renewals += 1;
                 }
-                Some(lost) => self.reassert(owner_id, grant.token, lost.renewals),
+                row.expires = clock + TTL.cast_signed();
+                if !rules.session_is_not_updated {
+                    row.session = Some(session);
+                    row.has_queue_lock = has_lock;
+                }
             }
-            self.row.expires = clock + TTL.cast_signed();
-            if !rules.session_is_not_updated {
-                self.row.session = Some(session);
-                self.row.has_queue_lock = request.queue_lock == QueueLock::Available
-                    && self.queue_lock.first() == Some(&session);
-            }
+            self.revoked_renewed |= is_revoked;
             self.note(request, stage);
         }
-        let view_of_row = self.view_of_row(clock, QueueLockOwner::NotQueried, 0);
+        let view_of_row = RowView {
+            slots: self.slot_views(clock, QueueLock::Unavailable),
+            ..self.view_of_row(clock, QueueLockOwner::NotQueried, 0)
+        };
         match stage {
             Stage::Note(listed) => Raw::Noted(view_of_row, is_owner, listed),
             _ => Raw::Row(view_of_row, is_owner),
@@ -519,20 +574,14 @@ impl Server {
 
     /// Returns true if `owner_id` holds the lease. The condition is the same as in the SQL statements.
     fn is_held_by(&self, owner_id: u8, token: Option<Token>, rules: Rules) -> bool {
-        let owner = Owner {
-            is_revoked: self.row.revoked && !rules.revoked_is_held,
-            ..self.owner()
-        };
-        owner.is_held_by(owner_id_of_number(owner_id), token)
-    }
-
-    /// Returns the owner of the row, as the SELECT after a statement reads it.
-    fn owner(&self) -> Owner {
-        Owner {
-            owner_id: self.row.owner_id.map(owner_id_of_number),
-            token: Token(self.row.token.into()),
-            is_revoked: self.row.revoked,
-        }
+        self.lease_of(owner_id).is_some_and(|row| {
+            let owner = Owner {
+                owner_id: row.owner_id.map(owner_id_of_number),
+                token: Token(row.token.into()),
+                is_revoked: row.revoked && !rules.revoked_is_held,
+            };
+            owner.is_held_by(owner_id_of_number(owner_id), token)
+        })
     }
 
     /// Returns true if the database is the one of `last_read` and the row is not older.
@@ -557,6 +606,10 @@ impl Server {
         mode: AcquireMode,
         rules: Rules,
     ) -> bool {
+        let is_among_slots = matches!(mode, AcquireMode::AmongSlots { .. });
+        if is_among_slots || !self.limit_of(owner_id).is_exclusive() {
+            return self.admit(clock, session, (owner_id, queue_lock), mode, rules);
+        }
         let has_queue_lock = self.queue_lock.first() == Some(&session);
         let row = &self.row;
         let hand_off = row.owner_id.zip(row.session);
@@ -573,7 +626,7 @@ impl Server {
         };
         let can_take_over = match mode {
             AcquireMode::TakeOver { version: seen, .. } => seen == version,
-            AcquireMode::First | AcquireMode::IfFree => {
+            AcquireMode::First | AcquireMode::IfFree | AcquireMode::AmongSlots { .. } => {
                 row.owner_id.is_none()
                     || (queue_lock == QueueLock::Available && by_hand_off)
                     || (rules.lost_queue_lock_is_hand_off && has_lost_queue_lock)
@@ -624,6 +677,7 @@ impl Server {
         };
         let view_of_row = RowView {
             behind,
+            slots: self.slot_views(clock, queue_lock),
             ..self.view_of_row(clock, lock_owner, ahead)
         };
         Raw::Row(view_of_row, changed)
@@ -656,6 +710,7 @@ impl Server {
             note: self.row.note,
             database: self.database,
             is_done: self.is_done(),
+            slots: [None; types::SLOT_VIEWS],
         }
     }
 

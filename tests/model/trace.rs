@@ -35,6 +35,8 @@ pub(crate) fn request(request: &Request) -> String {
         Request::TryAcquire(request) => match request.mode {
             AcquireMode::First | AcquireMode::IfFree => "try to acquire".to_owned(),
             AcquireMode::TakeOver { .. } => "take over".to_owned(),
+            AcquireMode::AmongSlots { dead: None, .. } => "try to acquire a slot".to_owned(),
+            AcquireMode::AmongSlots { .. } => "take over a slot".to_owned(),
         },
         Request::GetWithQueue(_) => "read the record and the queue".to_owned(),
         Request::Get => "read the record".to_owned(),

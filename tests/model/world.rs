@@ -34,8 +34,10 @@ pub(crate) struct World {
     backup: Option<Arc<Server>>,
     /// Time at which the database lost its latest writes. None before.
     pub(crate) lost_at: Option<Tick>,
-    /// Token of the last command that was started.
+    /// The highest token of a command that was started.
     started: u8,
+    /// The token of the last exclusive command that was started.
+    started_exclusive: u8,
     /// True if a command was started with a token that is not higher than the token of the command before.
     pub(crate) tokens_out_of_order: bool,
     /// True if a command was started although a success was recorded that makes the run unnecessary.
@@ -135,6 +137,13 @@ impl World {
     /// Returns the number of live commands.
     pub(crate) fn running(&self) -> usize {
         self.clients.iter().filter(|c| c.is_running()).count()
+    }
+
+    /// Returns true if more commands run than one of them accepts.
+    pub(crate) fn is_over_a_limit(&self, run: &Run) -> bool {
+        let running = self.running() as u64 + u64::from(self.server.has_earlier_holder());
+        let mut clients = self.clients.iter().zip(run.limits);
+        clients.any(|(client, limit)| client.is_running() && !limit.allows(running))
     }
 
     /// Returns true if a process that starts now reads the record before the leases of the lost writes have ended. It
@@ -282,8 +291,17 @@ impl World {
 
     fn start_command(&mut self, c: usize, run: &Run) {
         if let Some(token) = self.clients[c].start_command(self.now, run.variant) {
-            self.tokens_out_of_order |= token <= self.started;
-            self.started = token;
+            // Two leases that exist at the same time may start their commands in any order.
+            let is_exclusive = run.limits[c].is_exclusive();
+            let before = match is_exclusive {
+                true => self.started,
+                false => self.started_exclusive,
+            };
+            self.tokens_out_of_order |= token <= before || token == self.started;
+            self.started = self.started.max(token);
+            if is_exclusive {
+                self.started_exclusive = token;
+            }
             self.ran_though_done |= self.server.is_done();
         }
     }
@@ -394,8 +412,9 @@ impl Model for Run {
         clients[0].begin(0, 0, self);
         let mut server = Server::new();
         server.success = self.once.then_some(0);
-        if self.earlier_holder {
-            server.add_earlier_holder();
+        server.set_limit(clients[0].owner_id(0), self.limits[0]);
+        if let Some(limit) = self.earlier_holder {
+            server.add_earlier_holder(limit, self.rules);
         }
         vec![World {
             now: 0,
@@ -409,6 +428,7 @@ impl Model for Run {
             lost_at: None,
             clients,
             started: 0,
+            started_exclusive: 0,
             tokens_out_of_order: false,
             ran_though_done: false,
         }]
@@ -532,7 +552,11 @@ impl Model for Run {
                 };
                 world.clients[c].handle_address_read(now, found.as_ref(), self.variant);
             }
-            Event::StartProcess(c) => world.clients[c].begin(now, c, self),
+            Event::StartProcess(c) => {
+                world.clients[c].begin(now, c, self);
+                let owner_id = world.clients[c].owner_id(c);
+                world.server.set_limit(owner_id, self.limits[c]);
+            }
             Event::Act(c) => {
                 if !world.clients[c].act(now, self.variant) {
                     return None;

@@ -19,6 +19,7 @@ use crate::event::address_reader;
 use crate::exit::{ExitError, Status};
 use crate::lease::Token;
 use crate::lease::action::Action;
+use crate::lease::limit::Limit;
 use crate::lease::timing::Timing;
 use crate::protocol::acquire::WaitLimits;
 use crate::protocol::keeper::KeeperSettings;
@@ -89,6 +90,7 @@ impl ExecPlan {
             action,
             holder: holder.clone(),
             ttl: timing.ttl,
+            limit: Limit::ONE,
             once: args.once.once(),
             history: args.history,
             fence: match args.fence {
@@ -110,6 +112,7 @@ impl ExecPlan {
             contenders: actions.into_iter().map(contender).collect(),
             keeper: KeeperSettings {
                 timing,
+                limit: Limit::ONE,
                 limits,
                 policy: args.server_sessions,
                 liveness: match args.heartbeat_file {

@@ -6,9 +6,11 @@ use std::time::Duration;
 use super::backoff::{LONGEST_PAUSE, RETRY_DELAY};
 use super::queue_lock::Reaction;
 use super::{Acquire, AcquirePhase, HEAD_PRIORITY, LastObserved, OwnEntry, WAIT};
+use crate::lease::OwnerId;
 use crate::lease::instant::BootInstant;
 use crate::mutant::{self, Safeguard};
-use crate::store::takeover::{HolderSession, Observation, allowed_at};
+use crate::store::admission::{Admission, Observations, admission};
+use crate::store::takeover::HolderSession;
 use crate::store::{
     AcquireMode, LockRecord, POLLER_TIMEOUT, QueueEntry, QueueLock, QueueLockOwner, QueueState,
     Response, TimedResponse,
@@ -42,26 +44,31 @@ impl Acquire {
         record: &LockRecord,
         queue: &QueueState,
     ) {
-        let allowed_at = self.record_observed(now, (sent, received), record, queue);
-        if mutant::is_disabled(Safeguard::OwnClock) && self.try_if(now, allowed_at, record) {
+        let admission = self.record_observed(now, (sent, received), record, queue);
+        if mutant::is_disabled(Safeguard::OwnClock) && self.try_if(now, admission, record) {
             return;
         }
-        self.decide(now, allowed_at, record, queue);
+        self.decide(now, admission, record, queue);
     }
 
-    /// Stores what a response shows. Returns the instant from which the record may be acquired or taken over.
+    /// Stores what a response shows. Returns when an attempt may follow.
     fn record_observed(
         &mut self,
         now: BootInstant,
         (sent, received): (BootInstant, BootInstant),
         record: &LockRecord,
         queue: &QueueState,
-    ) -> BootInstant {
+    ) -> Admission {
         // The holder's session has lost the queue lock that this session owns, so it has ended.
-        let before = self.observed.as_ref().map(|last| last.observation);
-        let observation = Observation::next(before, received, record);
+        let before = self.observed.as_ref().map(|last| &last.observed);
+        let observed = Observations::next(before, received, record);
         let holder_is_gone =
             queue.lock_owner == QueueLockOwner::Own && record.lease.had_queue_lock_here;
+        let session = match (self.queue_lock(), queue.lock_owner) {
+            (QueueLock::Available, QueueLockOwner::Own) => HolderSession::LostQueueLock,
+            _ => HolderSession::Unknown,
+        };
+        let mut admission = admission(received, record, &observed, self.limit, session);
         self.observed = Some(LastObserved {
             record: record.clone().with_lease(|lease| {
                 lease.session_alive = holder_is_gone
@@ -69,25 +76,22 @@ impl Acquire {
                     .or(record.lease.session_alive);
             }),
             at: received,
-            observation,
+            observed,
             ahead: queue.ahead,
             head_waiting_for: queue.head_waiting_for.unwrap_or_default(),
         });
-        let session = match (self.queue_lock(), queue.lock_owner) {
-            (QueueLock::Available, QueueLockOwner::Own) => HolderSession::LostQueueLock,
-            _ => HolderSession::Unknown,
-        };
         self.lost_grants
             .observe((sent, received), record, queue.database);
         let lost_until = self.lost_grants.live_until(now);
-        allowed_at(received, record, &observation, session).max(lost_until.unwrap_or(received))
+        admission.at = admission.at.max(lost_until.unwrap_or(received));
+        admission
     }
 
-    /// Decides the next request. The record may be acquired or taken over at `allowed_at`.
+    /// Decides the next request. An attempt may follow as `admission` says.
     fn decide(
         &mut self,
         now: BootInstant,
-        allowed_at: BootInstant,
+        admission: Admission,
         record: &LockRecord,
         queue: &QueueState,
     ) {
@@ -119,12 +123,12 @@ impl Acquire {
                 self.queue_lock.is_own();
                 match looks_next {
                     true => self.phase = AcquirePhase::WaitTurn { lets_pass: true },
-                    false => self.watch(now, allowed_at, record, queue),
+                    false => self.watch(now, admission, record, queue),
                 }
             }
             (QueueLock::Unavailable, _) => {
                 self.queue_lock.polled();
-                self.watch(now, allowed_at, record, queue);
+                self.watch(now, admission, record, queue);
             }
             (
                 QueueLock::Available,
@@ -201,10 +205,11 @@ impl Acquire {
     fn watch(
         &mut self,
         now: BootInstant,
-        allowed_at: BootInstant,
+        admission: Admission,
         record: &LockRecord,
         queue: &QueueState,
     ) {
+        let allowed_at = admission.at;
         let has_queue_lock = self.queue_lock.is_available();
         // A live waiter that the queue lock does not order came first.
         let is_behind = match has_queue_lock {
@@ -219,7 +224,7 @@ impl Acquire {
         let is_free = is_behind && allowed_at <= now;
         self.place.free_since = is_free.then(|| self.place.free_since.unwrap_or(now));
         let is_turn = !is_behind || self.is_left_free(now);
-        if is_turn && self.try_if(now, allowed_at, record) {
+        if is_turn && self.try_if(now, admission, record) {
             return;
         }
         let OwnEntry::Current(since) = self.place.entry else {
@@ -251,20 +256,24 @@ impl Acquire {
 
     /// Selects an attempt as the next request and returns true if the lease may be acquired at `now`. Returns false if
     /// the lease may not be acquired yet, or after [`MAX_TRIES`] consecutive attempts.
-    fn try_if(&mut self, now: BootInstant, allowed_at: BootInstant, record: &LockRecord) -> bool {
-        if allowed_at > now || self.backoff.consecutive_tries >= MAX_TRIES {
+    fn try_if(&mut self, now: BootInstant, admission: Admission, record: &LockRecord) -> bool {
+        if admission.at > now || self.backoff.consecutive_tries >= MAX_TRIES {
             self.backoff.consecutive_tries = 0;
             return false;
         }
         self.backoff.consecutive_tries += 1;
-        self.phase =
-            AcquirePhase::TryAcquire(match record.lease.owner_id.is_some() || record.fenced {
-                true => AcquireMode::TakeOver {
-                    version: record.lease.version,
-                    fenced: record.fenced,
-                },
-                false => AcquireMode::IfFree,
-            });
+        let fenced = record.fenced;
+        self.phase = AcquirePhase::TryAcquire(match record.lease.owner_id {
+            Some(OwnerId::SHARED) => AcquireMode::AmongSlots {
+                dead: admission.dead,
+                fenced,
+            },
+            None if !fenced => AcquireMode::IfFree,
+            Some(_) | None => AcquireMode::TakeOver {
+                version: record.lease.version,
+                fenced,
+            },
+        });
         true
     }
 }

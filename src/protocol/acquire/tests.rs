@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::{Acquire, NextRequest, NotGranted, WaitLimits};
 use crate::lease::instant::BootInstant;
+use crate::lease::limit::Limit;
 use crate::lease::timing::Timing;
 use crate::lease::{OwnerId, Token};
 use crate::store::{
@@ -29,7 +30,7 @@ fn acquisition(wait: Option<Duration>) -> Acquire {
         wait,
         connect: secs(60),
     };
-    Acquire::new(OWN_ID, timing, limits, START)
+    Acquire::new(OWN_ID, timing, Limit::ONE, limits, START)
 }
 
 fn timed_response(sent: BootInstant, outcome: Result<Response, Failure>) -> TimedResponse {
@@ -80,7 +81,7 @@ fn queue_state(lock_owner: QueueLockOwner, ahead: u64) -> QueueState {
 fn taken_over(request: &AcquireRequest) -> Option<Version> {
     match request.mode {
         AcquireMode::TakeOver { version, .. } => Some(version),
-        AcquireMode::First | AcquireMode::IfFree => None,
+        AcquireMode::First | AcquireMode::IfFree | AcquireMode::AmongSlots { .. } => None,
     }
 }
 

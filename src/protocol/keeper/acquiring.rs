@@ -95,7 +95,7 @@ impl Keeper {
         match mem::replace(&mut self.phase, Phase::Over) {
             Phase::Acquiring(acquire, _) if is_old => {
                 let until = now + 2 * timing.request_timeout;
-                self.phase = Phase::ConfirmingAddress(Box::new(acquire), lease, until);
+                self.phase = Phase::ConfirmingAddress(acquire, lease, until);
             }
             _ => self.begin(now, lease),
         }
@@ -152,8 +152,7 @@ impl Keeper {
     /// Releases within `time` what may have been granted, and leaves the queue.
     fn leave(&mut self, now: BootInstant, time: Duration) {
         let acquire = match &self.phase {
-            Phase::Acquiring(acquire, _) => acquire,
-            Phase::ConfirmingAddress(acquire, ..) => acquire,
+            Phase::Acquiring(acquire, _) | Phase::ConfirmingAddress(acquire, ..) => acquire,
             _ => return,
         };
         let Some(request) = acquire.release_request() else {

@@ -180,7 +180,7 @@ impl Database {
                 let grant = request.grant;
                 let look = self.look(request.look.as_deref());
                 let renew = statements::renew(contender, request, look.as_ref());
-                let found = self.query(contender, &renew, None)?;
+                let found = self.query_own(contender, &renew, grant.owner_id)?;
                 // A database that has lost the whole row has lost the grant.
                 let row =
                     (found.row).unwrap_or_else(|| LockRecord::unknown(contender.action.clone()));

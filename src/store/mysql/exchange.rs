@@ -8,8 +8,9 @@ use super::group::{GroupView, MemberState};
 use super::rows::ReadResult;
 use super::statements::{MemberCheck, WriteCheck};
 use super::{columns, rows, statements};
+use crate::lease::OwnerId;
 use crate::mutant::{self, Safeguard};
-use crate::store::{Contender, Failure, FailureKind, LockState, QueueEntry};
+use crate::store::{Contender, Failure, FailureKind, LockState, QueueEntry, QueueLock};
 use crate::sys::{clock, random};
 
 /// Kind of a packet. It determines whether the packet can grant the lease, and whether its response has a time limit.
@@ -61,8 +62,26 @@ impl Database {
         entry: Option<QueueEntry>,
     ) -> Result<ReadResult, Failure> {
         let select = statements::select_record(contender, entry);
-        let packet = format!("{statements}{select}");
+        let is_exclusive = contender.limit.is_exclusive();
+        let slots = |queue_lock| statements::select_slots(&contender.action, queue_lock, None);
+        // The record is read before the slots.
+        let packet = match entry {
+            Some(entry) if !is_exclusive => {
+                format!("{statements}{select};{}", slots(entry.queue_lock))
+            }
+            _ => format!("{statements}{select}"),
+        };
         let mut found = self.exchange(RequestKind::Plain, &packet, rows::read_result)?;
+        if let Some(entry) = entry
+            && is_exclusive
+            && let Some(row) = &mut found.row
+            && row.is_shared()
+        {
+            let sent = self.timing.sent;
+            let packet = slots(entry.queue_lock);
+            row.slots = self.exchange(RequestKind::Plain, &packet, rows::slots)?;
+            self.timing.sent = sent;
+        }
         if entry.is_some()
             && let Some(row) = &mut found.row
             && row.state() == LockState::Expired
@@ -75,6 +94,23 @@ impl Database {
             row.lease.session_alive = is_alive.then_some(true);
         }
         Ok(found)
+    }
+
+    /// Does the same as [`Self::query`] without an entry, but also reads the lease of `owner_id` if it is in a slot.
+    pub(super) fn query_own(
+        &mut self,
+        contender: &Contender,
+        statements: &str,
+        owner_id: OwnerId,
+    ) -> Result<ReadResult, Failure> {
+        if contender.limit.is_exclusive() {
+            return self.query(contender, statements, None);
+        }
+        let select = statements::select_record(contender, None);
+        let unread = QueueLock::Unavailable;
+        let slot = statements::select_slots(&contender.action, unread, Some(owner_id));
+        let packet = format!("{statements}{select};{slot}");
+        self.exchange(RequestKind::Plain, &packet, rows::read_result)
     }
 
     /// Sends one packet with a new request id, checks the id in the response, and returns the result of `read`. The

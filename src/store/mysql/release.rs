@@ -16,8 +16,8 @@ impl Database {
     ) -> Result<Response, Failure> {
         let packet = statements::hand_off(contender, grant.owner_id);
         // A new connection would be useless, because contenders ignore a hand-off by a session that is not in the
-        // record.
-        if self.connection.is_none() {
+        // record. So would a hand-off of a lease in a slot: the record does not contain it.
+        if self.connection.is_none() || !contender.limit.is_exclusive() {
             return Ok(Response::NotHolder(None));
         }
         self.handed_off_on.clone_from(&self.server_name);

@@ -1,6 +1,7 @@
 //! Converts the rows of a response to [`LockRecord`]s, [`QueueState`]s and [`Waiter`]s, and checks that the response
 //! belongs to the request. A column that is missing in the response counts as NULL.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use mysql::Row;
@@ -11,6 +12,7 @@ use super::columns::{
 use super::schema::{self, TablesVersion};
 use super::session_rows::session_note;
 use crate::lease::action::Action;
+use crate::lease::limit::Limit;
 use crate::lease::{OwnerId, Token};
 use crate::mutant::{self, Safeguard};
 use crate::store::prune::Prunable;
@@ -18,7 +20,7 @@ use crate::store::read_back::{AttemptReadBack, NextGrant, ReleaseReadBack};
 use crate::store::{
     DatabaseId, EarlierSessions, Expiry, Failure, FailureKind, History, HistoryEntry,
     HistoryOutcome, Holder, LastRun, Lease, LockRecord, Operator, Owner, Pause, QueueLockOwner,
-    QueueState, Renewed, Response, ServerTime, Success, Version, Waiter,
+    QueueState, Renewed, Response, ServerTime, Slot, Success, Version, Waiter,
 };
 
 /// Result of a read of one action.
@@ -89,11 +91,28 @@ pub(super) fn server_facts(sets: &[Vec<Row>]) -> Option<(String, String)> {
 /// Returns `Unknown` if the response is malformed, and `Config` if this dlock does not work with the tables.
 pub(super) fn read_result(sets: &[Vec<Row>]) -> Result<ReadResult, Failure> {
     let row = versioned(sets)?;
+    let mut record = action(row)?.map(|action| record(row, action)).transpose()?;
+    if let Some(record) = &mut record {
+        record.slots = slots(sets.get(1..).unwrap_or_default())?;
+    }
     Ok(ReadResult {
-        row: action(row)?.map(|action| record(row, action)).transpose()?,
+        row: record,
         queue: queue(row)?,
         success: success(row)?,
         changed: changed(row)?,
+    })
+}
+
+/// Reads the rows of a `select_slots` statement.
+pub(super) fn slots(sets: &[Vec<Row>]) -> Result<Vec<Slot>, Failure> {
+    each(sets.iter().flatten(), |row, _| {
+        Ok(Slot {
+            number: required(row, "slot")?,
+            limit: optional(row, "slots")?
+                .and_then(NonZeroU32::new)
+                .map_or(Limit::NONE, Limit::new),
+            lease: lease(row)?,
+        })
     })
 }
 
@@ -274,24 +293,47 @@ fn name(row: &Row, column: &str) -> Result<Option<Action>, Failure> {
 }
 
 pub(super) fn record(row: &Row, action: Action) -> Result<LockRecord, Failure> {
+    let lease = lease(row)?;
+    // With `--history 0`, the latest run is not in the history. An operator who frees a lease runs no command.
+    let is_latest = |last: &LastRun| {
+        let is_without_run = lease.holder.command.is_empty();
+        lease.owner_id.is_some() || is_without_run || last.ago <= lease.held_for
+    };
+    let last = last(row)?.filter(is_latest);
+    Ok(LockRecord {
+        action,
+        is_known: true,
+        odd: None,
+        lease,
+        slots: Vec::new(),
+        fenced: flag(row, "fenced")?,
+        last,
+        pause: paused(row)?,
+        operator: operator(row)?,
+        sessions: session_note(row)?,
+        done_keys: optional::<Vec<u8>>(row, "done_keys")?
+            .and_then(|keys| String::from_utf8(keys).ok())
+            .map(|keys| keys.lines().filter_map(|key| key.parse().ok()).collect())
+            .unwrap_or_default(),
+        waits_for: name(row, "waits_for")?,
+        deadlock_with: name(row, "deadlock_with")?,
+    })
+}
+
+/// Reads the columns of a lease in the record or in a slot.
+fn lease(row: &Row) -> Result<Lease, Failure> {
     let left: i64 = optional(row, "left_us")?.unwrap_or(0);
     let renewed: i64 = optional(row, "renewed_us")?.unwrap_or(0);
     let is_min_hold = flag(row, "min_hold")?;
-    let (owner_id, holder) = (owner_id(row)?, holder(row)?);
-    let held_for = elapsed(row, "held_us")?;
-    // With `--history 0`, the latest run is not in the history. An operator who frees a lease runs no command.
-    let is_latest =
-        |last: &LastRun| owner_id.is_some() || holder.command.is_empty() || last.ago <= held_for;
-    let last = last(row)?.filter(is_latest);
-    let lease = Lease {
-        owner_id,
+    Ok(Lease {
+        owner_id: owner_id(row)?,
         version: Version {
             token: Token(required(row, "token")?),
             renewals: required(row, "renewals")?,
         },
         ttl: Duration::from_micros(required(row, "ttl_us")?),
         acquired_at: time(row, "acquired_at")?,
-        held_for,
+        held_for: elapsed(row, "held_us")?,
         renewed: match renewed {
             0.. => Renewed::Ago(non_negative(renewed)),
             _ => Renewed::Ahead(non_negative(renewed.saturating_neg())),
@@ -304,24 +346,7 @@ pub(super) fn record(row: &Row, action: Action) -> Result<LockRecord, Failure> {
         had_queue_lock_here: flag(row, "had_queue_lock_here")?,
         session_alive: optional(row, "alive")?,
         revoked_ago: optional(row, "revoked_us")?.map(non_negative),
-        holder,
-    };
-    Ok(LockRecord {
-        action,
-        is_known: true,
-        odd: None,
-        lease,
-        fenced: flag(row, "fenced")?,
-        last,
-        pause: paused(row)?,
-        operator: operator(row)?,
-        sessions: session_note(row)?,
-        done_keys: optional::<Vec<u8>>(row, "done_keys")?
-            .and_then(|keys| String::from_utf8(keys).ok())
-            .map(|keys| keys.lines().filter_map(|key| key.parse().ok()).collect())
-            .unwrap_or_default(),
-        waits_for: name(row, "waits_for")?,
-        deadlock_with: name(row, "deadlock_with")?,
+        holder: holder(row)?,
     })
 }
 

@@ -30,13 +30,14 @@ pub(super) fn current() -> &'static Schema {
 }
 
 /// Tables with the privileges that the account of `exec` needs.
-const RUNTIME: [(&str, &str); 6] = [
+const RUNTIME: [(&str, &str); 7] = [
     ("dlock_schema", "SELECT"),
     ("dlock_lock", "SELECT, INSERT, UPDATE"),
     ("dlock_waiter", "SELECT, INSERT, UPDATE, DELETE"),
     ("dlock_success", "SELECT, INSERT, UPDATE, DELETE"),
     ("dlock_history", "SELECT, INSERT, UPDATE, DELETE"),
     ("dlock_fence", "SELECT, INSERT, UPDATE"),
+    ("dlock_slot", "SELECT, INSERT, UPDATE"),
 ];
 
 /// Returns each pair of a table and a privilege that the account of `exec` needs on it.

@@ -1,4 +1,4 @@
--- The tables of dlock, schema version 2. All times are in UTC. All text is stored and compared as bytes.
+-- The tables of dlock, schema version 3. All times are in UTC. All text is stored and compared as bytes.
 
 -- One row: the version of these tables, and the lowest schema version of a dlock that works with them. Every command
 -- checks both. This table is the first, so that the version is recorded before the other tables are created.
@@ -8,7 +8,7 @@ CREATE TABLE IF NOT EXISTS dlock_schema (
   min_version INT UNSIGNED     NOT NULL
 ) ENGINE=InnoDB;
 
-INSERT IGNORE INTO dlock_schema (id, version, min_version) VALUES (1, 2, 1);
+INSERT IGNORE INTO dlock_schema (id, version, min_version) VALUES (1, 3, 1);
 
 -- The queue: one row for each waiter. dlock status shows the waiters. If named locks do not work, the rows define their
 -- order.
@@ -84,6 +84,37 @@ CREATE TABLE IF NOT EXISTS dlock_history (
 CREATE TABLE IF NOT EXISTS dlock_fence (
   action       VARBINARY(255)  NOT NULL PRIMARY KEY,
   token        BIGINT UNSIGNED NOT NULL               -- token of the latest grant; release and pause may change it
+) ENGINE=InnoDB;
+
+-- The leases that allow others beside them. The rows of an action are permanent and numbered from 1. While one of them
+-- may be held, owner_id in dlock_lock is 16 zero bytes.
+CREATE TABLE IF NOT EXISTS dlock_slot (
+  action          VARBINARY(255)  NOT NULL,
+  slot            INT UNSIGNED    NOT NULL,
+  slots           INT UNSIGNED    NULL,                -- largest number of leases beside which this one is held; NULL: any
+  token           BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- fencing token of the latest grant
+  owner_id        VARBINARY(16)   NULL,                -- owner id of the holder; NULL: free
+  holder          VARBINARY(255)  NOT NULL DEFAULT '',
+  host            VARBINARY(255)  NOT NULL DEFAULT '',
+  pid             INT UNSIGNED    NOT NULL DEFAULT 0,
+  user            VARBINARY(255)  NOT NULL DEFAULT '',
+  note            VARBINARY(1023) NOT NULL DEFAULT '',
+  pod             VARBINARY(255)  NOT NULL DEFAULT '',
+  namespace       VARBINARY(255)  NOT NULL DEFAULT '',
+  command         VARBINARY(255)  NOT NULL DEFAULT '',
+  server          VARBINARY(255)  NOT NULL DEFAULT '', -- server of the holder's session
+  session_id      BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- id of the session on that server
+  has_queue_lock  TINYINT         NOT NULL DEFAULT 0,  -- 1: that session has the named lock of this holder
+  ttl_us          BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- length of the lease in microseconds
+  renewals        BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- number of renewals since acquired_at
+  acquired_at     DATETIME(6)     NULL,
+  renewed_at      DATETIME(6)     NULL,
+  expires_at      DATETIME(6)     NULL,
+  released_at     DATETIME(6)     NULL,
+  min_hold        TINYINT         NOT NULL DEFAULT 0,  -- 1: the run has ended, the lease is held for --min-hold
+  revoked_at      DATETIME(6)     NULL,                -- time when an operator revoked the lease; it cannot be renewed
+  sessions        VARBINARY(8191) NULL,                -- sessions of the command on this server, as JSON; NULL: none
+  PRIMARY KEY (action, slot)
 ) ENGINE=InnoDB;
 
 -- One row for each action. dlock prune deletes rows that nobody uses. The row with the empty name then contains the lowest

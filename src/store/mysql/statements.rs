@@ -21,11 +21,11 @@ mod select;
 mod selection;
 mod session;
 mod sessions;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod upgrade;
 
-pub(super) use self::attempt::attempt;
 pub(super) use self::create_row::create_row;
 pub use self::fence::fence_check;
 pub(super) use self::fragments::{SESSIONS, with_read_only, with_request_id, with_server_facts};
@@ -45,6 +45,21 @@ pub(super) use self::session::{
     check_server, session, without_version_comments,
 };
 pub(super) use self::sessions::{kill_session, process_list, session_states};
+pub(super) use self::slots::select_slots;
 pub(super) use self::upgrade::{
     add_column, begin_upgrade, end_upgrade, has_column, tables_version,
 };
+use crate::store::{AcquireMode, AcquireRequest, Contender, WaitRequest};
+
+/// Acquires a lease as `request` specifies: an exclusive one of an action whose leases are not in slots, or any other.
+pub(super) fn attempt(
+    contender: &Contender,
+    request: &AcquireRequest,
+    after_wait: Option<&WaitRequest>,
+) -> String {
+    let is_among_slots = matches!(request.mode, AcquireMode::AmongSlots { .. });
+    match contender.limit.is_exclusive() && !is_among_slots {
+        true => attempt::exclusive(contender, request, after_wait),
+        false => slots::admission(contender, request, after_wait),
+    }
+}

@@ -84,7 +84,7 @@ fn compete(flavour: Flavour) {
         });
         next(database, ["setup"])
             .run()
-            .expect(0, "", "upgraded from schema version 2 to 3");
+            .expect(0, "", "upgraded from schema version 3 to 4");
         contenders[1].extend((0..CONTENDERS).map(|_| scope.spawn(move || contend(new))));
         write_message(&go, "on");
         holder.wait().expect(0, "", "");
@@ -102,7 +102,7 @@ fn compete(flavour: Flavour) {
         by_old.min(by_new) > GRANTS / 5,
         "{flavour}: {by_old} and {by_new}"
     );
-    let granted = [2, 3].map(|version| recorded_by(database, version));
+    let granted = [3, 4].map(|version| recorded_by(database, version));
     assert_eq!(granted, [by_old + 1, by_new], "{flavour}");
-    assert_eq!(recorded(database), [(3, 1)], "{flavour}");
+    assert_eq!(recorded(database), [(4, 1)], "{flavour}");
 }

@@ -1,5 +1,6 @@
 //! The state of the model's server and the results of its packets. Pure.
 
+use dlock::lease::limit::Limit;
 use dlock::lease::{OwnerId, Token};
 use dlock::store::read_back::{AttemptReadBack, ReleaseReadBack};
 use dlock::store::{EarlierSessions, Owner, POLLER_TIMEOUT, QueueLockOwner, Request};
@@ -90,6 +91,8 @@ pub(crate) enum Stage {
     NotDone,
     /// The packet of a renewal that writes the sessions that the process list contains.
     Note(Listed),
+    /// The end of a packet that has released a slot.
+    FreeRecord(ReleaseReadBack),
     /// The packet after a release that did not free the row. It settles a revoked lease, or a run whose row an operator
     /// has freed.
     Settle(ReleaseReadBack),
@@ -127,6 +130,14 @@ pub(crate) struct Rules {
     pub(crate) lowest_token_is_missing: bool,
     /// The server refuses to write the history, which a correct server may do.
     pub(crate) history_is_refused: bool,
+    /// Only the limit of the contender counts, not those of the holders.
+    pub(crate) only_own_limit_counts: bool,
+    /// A grant of a slot does not change the token of a shared record.
+    pub(crate) slot_keeps_token: bool,
+    /// The grant of a slot leaves the record free.
+    pub(crate) shared_record_is_free: bool,
+    /// The slot of a dead holder is freed although its lease was renewed.
+    pub(crate) dead_slot_may_be_renewed: bool,
 }
 
 /// The waiters that came before a contender and that the queue lock does not order correctly.
@@ -157,6 +168,28 @@ pub(crate) struct RowView {
     pub(crate) database: u8,
     /// True if a recorded success makes a run unnecessary.
     pub(crate) is_done: bool,
+    /// The leases in slots.
+    pub(crate) slots: [Option<SlotView>; SLOT_VIEWS],
+}
+
+/// Maximum number of slots.
+pub(super) const SLOT_VIEWS: usize = 3;
+
+/// A lease in a slot in a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct SlotView {
+    pub(crate) number: u32,
+    pub(crate) limit: Limit,
+    pub(crate) owner_id: u8,
+    pub(crate) token: u8,
+    pub(crate) renewals: u32,
+    /// Ticks until the lease expires. Negative if the lease has expired.
+    pub(crate) left: i8,
+    pub(crate) revoked: bool,
+    /// True if the row states that the holder's session has the holder lock.
+    pub(crate) had_lock: bool,
+    /// True if that session has it. None if the response does not show it.
+    pub(crate) alive: Option<bool>,
 }
 
 /// The raw result of a packet.
@@ -180,6 +213,9 @@ pub(crate) enum Raw {
     HandedOff(bool),
     /// The values that the release read back.
     Released(ReleaseReadBack),
+    /// A slot is released, and the packet frees the record if it was the last one. Contains the values that the release
+    /// reads back.
+    SlotReleased(ReleaseReadBack),
     /// The release is settled. Contains the values that the release read back.
     Settled(ReleaseReadBack),
     /// The server refuses named locks.
@@ -197,6 +233,9 @@ impl Raw {
             (Request::WaitTurn(_), Self::HasQueueLock) => Some(Stage::HasQueueLock),
             (Request::TryAcquire(_), Self::Done(false)) => Some(Stage::NotDone),
             (Request::Renew(_), Self::Listed(listed)) => Some(Stage::Note(*listed)),
+            (Request::Release(_), Self::SlotReleased(read_back)) => {
+                Some(Stage::FreeRecord(*read_back))
+            }
             (Request::Release(request), Self::Released(read_back))
                 if read_back.needs_reconciling(request) =>
             {
@@ -247,6 +286,12 @@ pub(crate) const fn owner_id_of_number(number: u8) -> OwnerId {
 }
 
 impl RowView {
+    /// Returns the lease of `owner_id` in a slot. None if there is none.
+    pub(crate) fn own_slot(self, owner_id: OwnerId) -> Option<SlotView> {
+        let mut slots = self.slots.into_iter().flatten();
+        slots.find(|slot| owner_id_of_number(slot.owner_id) == owner_id)
+    }
+
     /// Returns whether the row contains the sessions of an earlier holder.
     pub(crate) const fn sessions(self) -> EarlierSessions {
         match self.note {
@@ -255,14 +300,22 @@ impl RowView {
         }
     }
 
-    /// Returns the values that an attempt reads back.
-    pub(crate) fn read_back(self, changed: bool) -> AttemptReadBack {
+    /// Returns the values that an attempt of `owner_id` reads back.
+    pub(crate) fn read_back(self, owner_id: OwnerId, changed: bool) -> AttemptReadBack {
+        let slot = self.own_slot(owner_id);
         AttemptReadBack {
             changed,
-            owner: Owner {
-                owner_id: self.owner_id.map(owner_id_of_number),
-                token: Token(self.token.into()),
-                is_revoked: self.revoked,
+            owner: match slot {
+                Some(slot) => Owner {
+                    owner_id: Some(owner_id_of_number(slot.owner_id)),
+                    token: Token(slot.token.into()),
+                    is_revoked: slot.revoked,
+                },
+                None => Owner {
+                    owner_id: self.owner_id.map(owner_id_of_number),
+                    token: Token(self.token.into()),
+                    is_revoked: self.revoked,
+                },
             },
             sessions: self.sessions(),
             has_old_entry: false,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::super::{Input, Keeper, KeeperSettings, LeftSessions, ReleaseEffort, Step, WorkEnd};
 use crate::lease::instant::{BootInstant, Deadline};
+use crate::lease::limit::Limit;
 use crate::lease::timing::Timing;
 use crate::lease::{Grant, OwnerId, Token};
 use crate::protocol::acquire::WaitLimits;
@@ -35,6 +36,7 @@ fn lease(policy: SessionPolicy) -> Keeper {
         ..ReleaseRequest::without_run(OWNER_ID, Some(TOKEN), QueueLock::Unavailable)
     };
     let settings = KeeperSettings {
+        limit: Limit::ONE,
         timing: Timing::new(Duration::from_secs(30), None).expect("the ttl is long enough"),
         limits: WaitLimits {
             wait: None,

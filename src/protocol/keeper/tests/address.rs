@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::super::{Input, Keeper, KeeperSettings, Notice, PhaseKind, Step};
 use crate::lease::instant::BootInstant;
+use crate::lease::limit::Limit;
 use crate::lease::timing::Timing;
 use crate::lease::{OwnerId, Token};
 use crate::protocol::acquire::WaitLimits;
@@ -19,6 +20,7 @@ pub(super) const TOKEN: Token = Token(5);
 pub(in crate::protocol) fn settings(checks_address: bool) -> KeeperSettings {
     KeeperSettings {
         timing: Timing::new(Duration::from_secs(30), None).expect("the ttl is long enough"),
+        limit: Limit::ONE,
         limits: WaitLimits {
             wait: None,
             connect: Duration::from_hours(1),

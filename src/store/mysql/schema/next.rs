@@ -6,7 +6,7 @@
 
 use std::sync::OnceLock;
 
-use super::present::{PRESENT, TO_VERSION_2};
+use super::present::{PRESENT, TO_VERSION_2, TO_VERSION_3};
 use super::upgrade::{NewColumn, Upgrade};
 use super::version::Schema;
 
@@ -14,7 +14,7 @@ use super::version::Schema;
 const RECORDER: NewColumn = NewColumn {
     table: "dlock_history",
     name: "recorder",
-    definition: "TINYINT NOT NULL DEFAULT 2",
+    definition: "TINYINT NOT NULL DEFAULT 3",
 };
 
 const VERSION: u64 = PRESENT.version + 1;
@@ -22,6 +22,7 @@ const VERSION: u64 = PRESENT.version + 1;
 /// The upgrades of this program. The list must start with the upgrades of [`PRESENT`].
 const UPGRADES: &[Upgrade] = &[
     TO_VERSION_2,
+    TO_VERSION_3,
     Upgrade {
         version: VERSION,
         min_version: 1,

@@ -5,10 +5,11 @@ use super::version::Schema;
 
 /// The present schema.
 pub(super) const PRESENT: Schema = Schema {
-    version: 2,
+    version: 3,
+    // A program needs the table of the slots only if a lease is in a slot.
     required: 2,
     ddl: include_str!("../schema.sql"),
-    upgrades: &[TO_VERSION_2],
+    upgrades: &[TO_VERSION_2, TO_VERSION_3],
 };
 
 /// Adds the sessions of a command, the number of processes that it left, the exit status that dlock chose, the waiting time
@@ -59,4 +60,11 @@ pub(super) const TO_VERSION_2: Upgrade = Upgrade {
             definition: "BIGINT UNSIGNED NULL",
         },
     ],
+};
+
+/// Adds the table of the slots. A program of version 2 sees that the action of a lease in a slot is held.
+pub(super) const TO_VERSION_3: Upgrade = Upgrade {
+    version: 3,
+    min_version: 1,
+    columns: &[],
 };

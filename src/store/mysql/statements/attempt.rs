@@ -56,7 +56,7 @@ use crate::store::{
 ///
 /// If this contender has read the record, the UPDATE requires that the database is the same, and that the row is not
 /// older than that read. Otherwise, the holder of a grant that the database has lost may still run its command.
-pub(in crate::store::mysql) fn attempt(
+pub(super) fn exclusive(
     contender: &Contender,
     request: &AcquireRequest,
     after_wait: Option<&WaitRequest>,
@@ -95,7 +95,7 @@ pub(in crate::store::mysql) fn attempt(
 
 /// Returns the statement before the transaction: takes the queue lock if it is free or, after a wait, releases it if a
 /// success makes the run unnecessary. Empty for a take-over, and if neither is necessary.
-fn take_or_pass(
+pub(super) fn take_or_pass(
     contender: &Contender,
     request: &AcquireRequest,
     after_wait: Option<&WaitRequest>,
@@ -117,7 +117,11 @@ fn take_or_pass(
 
 /// Returns the statements of a take-over that record the old holder's run as lost, and remove the old holder's queue
 /// entry. `conditions` are the conditions of the grant, except for the version. Empty for another attempt.
-fn end_of_old_holder(contender: &Contender, mode: AcquireMode, conditions: &str) -> String {
+pub(super) fn end_of_old_holder(
+    contender: &Contender,
+    mode: AcquireMode,
+    conditions: &str,
+) -> String {
     let AcquireMode::TakeOver { version, .. } = mode else {
         return String::new();
     };
@@ -133,7 +137,11 @@ fn end_of_old_holder(contender: &Contender, mode: AcquireMode, conditions: &str)
     );
     let record = match contender.history {
         0 => String::new(),
-        _ => insert_run_from_row(action, HistoryOutcome::Lost, &unrecorded),
+        _ => insert_run_from_row(
+            "dlock_lock",
+            HistoryOutcome::Lost,
+            &format!("action={} AND {unrecorded}", hex(action.as_str())),
+        ),
     };
     format!(
         "{record}DELETE FROM dlock_waiter WHERE owner_id=(SELECT owner_id FROM dlock_lock \
@@ -143,7 +151,7 @@ fn end_of_old_holder(contender: &Contender, mode: AcquireMode, conditions: &str)
 }
 
 /// Returns the condition that the row still has the `version` that was observed.
-fn seen(version: Version) -> String {
+pub(super) fn seen(version: Version) -> String {
     let Version { token, renewals } = version;
     format!("token={token} AND renewals={renewals}")
 }
@@ -168,7 +176,9 @@ fn update_row(
         AcquireMode::First | AcquireMode::IfFree if accepts_hand_off => {
             format!("(owner_id IS NULL OR {})", handoff::handoff_is_set())
         }
-        AcquireMode::First | AcquireMode::IfFree => "owner_id IS NULL".to_owned(),
+        AcquireMode::First | AcquireMode::IfFree | AcquireMode::AmongSlots { .. } => {
+            "owner_id IS NULL".to_owned()
+        }
     };
     let not_done = is_unnecessary(contender)
         .map_or_else(String::new, |condition| format!(" AND NOT {condition}"));
@@ -192,7 +202,11 @@ fn update_row(
 }
 
 /// Returns the conditions of a grant, which begin with AND, that depend on the queue lock `name`, the server and the queue.
-fn required(request: &AcquireRequest, after_wait: Option<&WaitRequest>, name: &str) -> String {
+pub(super) fn required(
+    request: &AcquireRequest,
+    after_wait: Option<&WaitRequest>,
+    name: &str,
+) -> String {
     let requires_queue_lock = match request.queue_lock {
         QueueLock::Available if !mutant::is_disabled(Safeguard::OwnClock) => {
             format!(" AND {}", owns_queue_lock(name))

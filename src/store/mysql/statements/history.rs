@@ -108,7 +108,7 @@ fn entry_until(
         .map_or("NULL".to_owned(), |number| number.to_string());
     // The column of the next schema version, which only a test program has.
     let (recorder, three) = match mutant::is_disabled(Safeguard::PresentSchema) {
-        true => (",recorder", ",3"),
+        true => (",recorder", ",4"),
         false => ("", ""),
     };
     format!(
@@ -119,14 +119,10 @@ fn entry_until(
     )
 }
 
-/// Records the run in the row of `action` with `outcome`, if the row meets `condition`, and leaves the row locked. Does
+/// Records the run in the row of `table` that meets `condition` with `outcome`, and leaves the row locked. Does
 /// not change a run that is already recorded, for example a run that has ended and whose lease is held for
 /// `--min-hold`.
-pub(super) fn insert_run_from_row(
-    action: &Action,
-    outcome: HistoryOutcome,
-    condition: &str,
-) -> String {
+pub(super) fn insert_run_from_row(table: &str, outcome: HistoryOutcome, condition: &str) -> String {
     // A lost lease may have ended long before the next contender takes it over. The server's clock may have been set.
     let ended_at = match outcome {
         HistoryOutcome::Lost => "LEAST(UTC_TIMESTAMP(6),GREATEST(expires_at,acquired_at))",
@@ -137,10 +133,7 @@ pub(super) fn insert_run_from_row(
         outcome,
         "started_at",
         &format!("action,token,{FACTS},acquired_at"),
-        &format!(
-            "dlock_lock WHERE action={} AND {condition} FOR UPDATE",
-            hex(action.as_str())
-        ),
+        &format!("{table} WHERE {condition} FOR UPDATE"),
     )
 }
 

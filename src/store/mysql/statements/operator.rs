@@ -58,7 +58,11 @@ pub(in crate::store::mysql) fn apply_operator_request(
             );
             (
                 lock_fence(action),
-                insert_run_from_row(action, HistoryOutcome::Revoked, &running),
+                insert_run_from_row(
+                    "dlock_lock",
+                    HistoryOutcome::Revoked,
+                    &format!("action={action_hex} AND {running}"),
+                ),
                 // The server evaluates the assignments from left to right.
                 ",revoked_at=IF(owner_id IS NULL OR min_hold=1,NULL,COALESCE(revoked_at,UTC_TIMESTAMP(6))),\
                  owner_id=IF(min_hold=1,NULL,owner_id),min_hold=0",

@@ -12,6 +12,7 @@ use super::history::{
     insert_run, insert_run_from_row, is_recorded, prune_history, recorded_outcome,
 };
 use super::queue::leave_queue;
+use super::slots::{free_shared_record, lease_lock_name, table};
 use crate::lease::action::Action;
 use crate::lease::{OwnerId, Token};
 use crate::store::session::FoundSessions;
@@ -66,7 +67,7 @@ pub(in crate::store::mysql) fn renew(
         }
         Some(Err(_)) | None => String::new(),
     };
-    let name = queue_lock_name(&hex(action.as_str()));
+    let name = lease_lock_name(contender, grant.owner_id);
     let (take, has_queue_lock) = match queue_lock {
         QueueLock::Available => (
             format!("DO {};", take_queue_lock(&name, 0)),
@@ -102,10 +103,11 @@ pub(in crate::store::mysql) fn renew(
         ),
     };
     format!(
-        "{take}{create}{begin}UPDATE dlock_lock SET {facts},\
+        "{take}{create}{begin}UPDATE {} SET {facts},\
          server={HERE},session_id=CONNECTION_ID(),has_queue_lock={has_queue_lock},renewed_at=UTC_TIMESTAMP(6),\
          expires_at=UTC_TIMESTAMP(6)+INTERVAL {} MICROSECOND{sessions} WHERE {condition};\
          SET {CHANGED}=ROW_COUNT();{commit}",
+        table(contender),
         contender.ttl.as_micros(),
     )
 }
@@ -184,11 +186,13 @@ pub(in crate::store::mysql) fn release(
         (true, None) => "1".to_owned(),
     };
     let passed_on = format!("({handed_off_here} AND {granted_again})");
-    let is_success = request.run.is_some_and(|run| run.outcome.is_success());
+    let is_exclusive = contender.limit.is_exclusive();
+    // The record has the latest success of an exclusive lease.
+    let is_success = is_exclusive && request.run.is_some_and(|run| run.outcome.is_success());
     let (pass_early, pass_late) = pass_queue_lock(contender, request);
     let free = format!(
         "{}SET {CHANGED}=ROW_COUNT(){pass_early};",
-        free_row(&held, request, is_success)
+        free_row(table(contender), &held, request, is_success)
     );
     let leave = match request.has_entry {
         true => leave_queue(owner_id),
@@ -197,7 +201,7 @@ pub(in crate::store::mysql) fn release(
     let (free, recorded, outcome) = match token.zip(request.run) {
         // The queue entry is deleted first, because the next waiter would otherwise let it pass.
         None => (
-            format!("{leave}{free}"),
+            format!("{leave}{free}{pass_late}"),
             "NULL".to_owned(),
             "NULL".to_owned(),
         ),
@@ -222,7 +226,8 @@ pub(in crate::store::mysql) fn release(
         "{free}SELECT {REQUEST},{CHANGED}>0 AS changed,COUNT(*) AS named,{passed_on} AS passed_on,\
          {granted_again} AS granted_again,\
          MAX(IF(revoked_at IS NULL,NULL,token)) AS revoked,{recorded} AS recorded,{outcome} AS outcome \
-         FROM dlock_lock WHERE {} AND min_hold=0 AND ({left})",
+         FROM {} WHERE {} AND min_hold=0 AND ({left})",
+        table(contender),
         has_owner_id(action, owner_id),
     )
 }
@@ -234,10 +239,18 @@ fn granted_again(contender: &Contender, request: &ReleaseRequest) -> String {
         Some((token, run))
             if request.handed_off || contender.history > 0 || run.outcome.is_success() =>
         {
-            format!(
-                "EXISTS(SELECT 1 FROM dlock_lock WHERE action={} AND token>{token})",
-                hex(contender.action.as_str())
-            )
+            let action = hex(contender.action.as_str());
+            match contender.limit.is_exclusive() {
+                true => {
+                    format!(
+                        "EXISTS(SELECT 1 FROM dlock_lock WHERE action={action} AND token>{token})"
+                    )
+                }
+                // A later grant of another slot proves nothing.
+                false => format!(
+                    "NOT EXISTS(SELECT 1 FROM dlock_slot WHERE action={action} AND token={token})"
+                ),
+            }
         }
         _ => "0".to_owned(),
     }
@@ -255,6 +268,19 @@ fn pass_queue_lock(contender: &Contender, request: &ReleaseRequest) -> (String, 
         }
         QueueLock::Unavailable => "NULL".to_owned(),
     };
+    if !contender.limit.is_exclusive() {
+        // The head of the queue waits for the holder lock, and then counts the slots that are held. A holder that has
+        // started no command may have the queue lock.
+        let pass_holder_lock = match request.queue_lock {
+            QueueLock::Available => format!(
+                "DO {pass};DO RELEASE_LOCK({});",
+                lease_lock_name(contender, request.owner_id)
+            ),
+            QueueLock::Unavailable => String::new(),
+        };
+        let free_record = free_shared_record(&contender.action);
+        return (String::new(), format!("{pass_holder_lock}{free_record}"));
+    }
     let has_run = request.token.is_some() && request.run.is_some();
     match has_run && (request.handed_off || contender.once.is_some()) {
         true => (String::new(), format!("DO {pass};")),
@@ -290,10 +316,14 @@ pub(in crate::store::mysql) fn reconcile(
     request: &ReleaseRequest,
     revoked: Option<Token>,
 ) -> String {
+    let table = table(contender);
     let record = match request.token {
         Some(token) if request.run.is_some() && contender.history > 0 => {
-            let freed = format!("token={token} AND owner_id IS NULL");
-            insert_run_from_row(&contender.action, HistoryOutcome::Revoked, &freed)
+            let freed = format!(
+                "action={} AND token={token} AND owner_id IS NULL",
+                hex(contender.action.as_str())
+            );
+            insert_run_from_row(table, HistoryOutcome::Revoked, &freed)
         }
         _ => String::new(),
     };
@@ -306,9 +336,13 @@ pub(in crate::store::mysql) fn reconcile(
         keep: None,
         ..*request
     };
-    let free = free_row(&revoked_lease, &request, false);
+    let free = free_row(table, &revoked_lease, &request, false);
+    let free_record = match contender.limit.is_exclusive() {
+        true => String::new(),
+        false => free_shared_record(&contender.action),
+    };
     format!(
-        "{free}{record}SELECT {REQUEST},COUNT(*)=0 AS answer FROM dlock_lock WHERE {revoked_lease}"
+        "{free}{record}{free_record}SELECT {REQUEST},COUNT(*)=0 AS answer FROM {table} WHERE {revoked_lease}"
     )
 }
 
@@ -326,7 +360,7 @@ fn record_handed_off_success(contender: &Contender, token: Token, handed_off_her
 
 /// Frees the row that meets `condition`. If `keep` is set, the row instead stays held for that duration (`--min-hold`).
 /// The noted sessions stay in the row, unless the request says that none is left.
-fn free_row(condition: &str, request: &ReleaseRequest, is_success: bool) -> String {
+fn free_row(table: &str, condition: &str, request: &ReleaseRequest, is_success: bool) -> String {
     let freed = match request.keep {
         None => "owner_id=NULL,expires_at=UTC_TIMESTAMP(6)".to_owned(),
         // The lease expires like any other lease. Contenders treat the remaining time as a new lease, because the
@@ -346,6 +380,6 @@ fn free_row(condition: &str, request: &ReleaseRequest, is_success: bool) -> Stri
         false => "",
     };
     format!(
-        "UPDATE dlock_lock SET {freed},released_at=UTC_TIMESTAMP(6){success}{sessions} WHERE {condition};"
+        "UPDATE {table} SET {freed},released_at=UTC_TIMESTAMP(6){success}{sessions} WHERE {condition};"
     )
 }

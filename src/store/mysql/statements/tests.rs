@@ -10,6 +10,7 @@ use super::{
     MemberCheck, Selection, WriteCheck, attempt, dead_entries, enqueue, fence_check, hand_off,
     release, select_names, select_record, select_snapshot, session, wait_turn,
 };
+use crate::lease::limit::Limit;
 use crate::lease::once::Once;
 use crate::lease::{OwnerId, Token};
 use crate::store::{
@@ -33,6 +34,7 @@ fn packets_contain_user_strings_only_as_hex_literals() {
             command: hostile.to_owned(),
         },
         ttl: Duration::from_secs(30),
+        limit: Limit::ONE,
         once: Some(Once::Ever(hostile.parse().expect("a valid key"))),
         history: 100,
         fence: FenceMode::Advance,

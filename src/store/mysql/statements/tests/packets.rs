@@ -2,12 +2,14 @@
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use insta::assert_snapshot;
 
 use super::readable::{abbreviations, readable};
 use crate::lease::action::Action;
+use crate::lease::limit::Limit;
 use crate::lease::once::Once;
 use crate::lease::{Grant, OwnerId, Token};
 use crate::store::mysql::statements;
@@ -115,6 +117,7 @@ fn assert_packet(name: &str, changes: &str, packet: &str) {
         "dlock_history",
         "dlock_success",
         "dlock_fence",
+        "dlock_slot",
     ] {
         let writes = [
             format!("UPDATE {table} "),
@@ -216,6 +219,57 @@ fn attempts() {
         "attempt_to_take_over",
         &changes,
         &packet(&contender(), &take_over),
+    );
+}
+
+#[test]
+fn leases_in_slots() {
+    let shared = Contender {
+        limit: Limit::new(NonZeroU32::new(3).expect("not 0")),
+        ..contender()
+    };
+    let rows = "the action's rows in dlock_lock and dlock_slot; rows of dlock_slot are created; \
+                the queue entry in dlock_waiter is deleted";
+    let locks = "the session may take the queue lock and its holder lock, and releases the former";
+    let first = attempt_request(AcquireMode::First);
+    assert_packet(
+        "attempt_with_a_limit",
+        &format!("{rows}; {locks}"),
+        &statements::attempt(&shared, &first, None),
+    );
+    let dead = Version {
+        token: Token(7),
+        renewals: 2,
+    };
+    let among = AcquireRequest {
+        prune_dead: true,
+        in_order: false,
+        ..attempt_request(AcquireMode::AmongSlots {
+            dead: Some((1, dead)),
+            fenced: false,
+        })
+    };
+    assert_packet(
+        "exclusive_attempt_that_frees_a_slot",
+        "the action's rows in dlock_lock and dlock_slot; the lost run is inserted into dlock_history",
+        &statements::attempt(&contender(), &among, None),
+    );
+    let renew = RenewRequest::new(GRANT, QueueLock::Available);
+    assert_packet(
+        "renewal_of_a_slot",
+        "the action's row in dlock_slot; the session may take its holder lock",
+        &statements::renew(&shared, &renew, None),
+    );
+    assert_packet(
+        "release_of_a_slot",
+        "the action's rows in dlock_lock and dlock_slot; the run is inserted into dlock_history, \
+         old entries are deleted from dlock_history; the session releases the queue lock and its holder lock",
+        &statements::release(&shared, &release_request(), None),
+    );
+    assert_packet(
+        "read_of_the_slots",
+        "nothing",
+        &statements::select_slots(&action(), QueueLock::Available, None),
     );
 }
 

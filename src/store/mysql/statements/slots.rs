@@ -1,0 +1,344 @@
+//! The leases in slots: the rows of `dlock_slot`.
+//!
+//! A lease with a limit above 1 is a row of `dlock_slot`. While such a lease exists, the record contains
+//! [`OwnerId::SHARED`](crate::lease::OwnerId::SHARED), so no exclusive attempt finds the action free. Each grant of any
+//! limit changes the record: it takes the next token there. So the row of the record is locked by one grant at a time,
+//! the token of a lease is never used twice, and a cluster certifies grants on different nodes.
+//!
+//! A holder in a slot has a named lock of its own, the holder lock, for as long as its session lives. It has the same
+//! meaning as the queue lock of an exclusive holder: whoever sees that it is free knows that the session has ended.
+
+use super::super::schema;
+use super::attempt::{end_of_old_holder, required, seen, take_or_pass};
+use super::database_id::read_database;
+use super::fence::{fence_transaction, passable};
+use super::fragments::{
+    CHANGED, HERE, NOT_PAUSED, REQUEST, SERVER_TIME, ago, assignments, hex, queue_lock_name,
+};
+use super::handoff;
+use super::history::{insert_run_from_row, is_unnecessary, success};
+use super::queue::leave_queue;
+use crate::lease::OwnerId;
+use crate::lease::action::Action;
+use crate::lease::limit::Limit;
+use crate::store::{
+    AcquireMode, AcquireRequest, Contender, FenceMode, HistoryOutcome, QueueLock, Version,
+    WaitRequest,
+};
+
+/// The table of the leases in slots. It has the columns of a lease that `dlock_lock` has.
+pub(super) const SLOTS: &str = "dlock_slot";
+
+/// Returns the table that contains the leases of `contender`.
+pub(super) fn table(contender: &Contender) -> &'static str {
+    match contender.limit.is_exclusive() {
+        true => "dlock_lock",
+        false => SLOTS,
+    }
+}
+
+/// Returns an SQL expression for the name of the lock that the session of `contender` keeps while it has a lease: the queue
+/// lock, or the holder lock of `owner_id`.
+pub(super) fn lease_lock_name(contender: &Contender, owner_id: OwnerId) -> String {
+    match contender.limit.is_exclusive() {
+        true => queue_lock_name(&hex(contender.action.as_str())),
+        false => holder_lock_name(&hex(owner_id.bytes())),
+    }
+}
+
+/// Frees the record if no slot is held any more. A grant between the two statements changes the token, so the record of an
+/// action with a lease is never freed. If the statement is not executed, the record stays shared without a lease, which
+/// [`admission`] treats as free.
+pub(super) fn free_shared_record(action: &Action) -> String {
+    let shared = format!(
+        "action={} AND owner_id={}",
+        hex(action.as_str()),
+        hex(OwnerId::SHARED.bytes())
+    );
+    format!(
+        "SET @dlock_token=NULL;SELECT token INTO @dlock_token FROM dlock_lock WHERE {shared};\
+         UPDATE dlock_lock SET owner_id=NULL,released_at=UTC_TIMESTAMP(6) WHERE {shared} AND token=@dlock_token \
+         AND NOT EXISTS(SELECT 1 FROM dlock_slot AS s WHERE s.action=dlock_lock.action AND s.owner_id IS NOT NULL);"
+    )
+}
+
+/// Returns an SQL expression for the name of the holder lock. `owner_id` is an SQL expression for the owner id. The name
+/// is never NULL.
+pub(super) fn holder_lock_name(owner_id: &str) -> String {
+    format!("CONCAT('dlock-holder:',COALESCE(HEX({owner_id}),''))")
+}
+
+/// Returns the value of the column `slots` for `limit`.
+fn slots(limit: Limit) -> String {
+    limit
+        .count()
+        .map_or_else(|| "NULL".to_owned(), |count| count.to_string())
+}
+
+/// Returns the condition that the limits allow one more lease of `contender`, beside the leases in slots, and that
+/// `owner_id` has none of them. An earlier attempt, whose response was lost, may have been granted one.
+fn has_room(contender: &Contender, owner_id: OwnerId) -> String {
+    let held = format!(
+        "FROM dlock_slot AS s WHERE s.action={} AND s.owner_id IS NOT NULL",
+        hex(contender.action.as_str())
+    );
+    // NULL is no limit.
+    let own = contender.limit.count();
+    let own = own.map_or_else(|| "~0".to_owned(), |count| count.to_string());
+    format!(
+        "(SELECT COUNT(*) {held})<LEAST({own},COALESCE((SELECT MIN(s.slots) {held}),~0)) \
+         AND NOT EXISTS(SELECT 1 {held} AND s.owner_id={})",
+        hex(owner_id.bytes())
+    )
+}
+
+/// Acquires a lease among the leases in slots, as [`exclusive`](super::attempt::exclusive) acquires a lease of an action
+/// without them.
+///
+/// The packet first locks the record with a statement of its own, so that the following statements count the leases
+/// that exist then: a statement that waits for the lock counts those from before its wait. Then it frees the slot of a
+/// dead holder if the attempt says so, and changes the record if the limits allow one more lease. An exclusive lease is
+/// in the record. Any other lease is then written to the free slot with the smallest number, which the packet creates
+/// if there is none, and the queue lock is released for the next contender. Until the commit, the lock of the record
+/// delays that contender's attempt.
+pub(super) fn admission(
+    contender: &Contender,
+    request: &AcquireRequest,
+    after_wait: Option<&WaitRequest>,
+) -> String {
+    let action = hex(contender.action.as_str());
+    let name = queue_lock_name(&action);
+    let read_database = match request.last_read.and_then(|last| last.database) {
+        Some(_) if after_wait.is_none() => read_database(),
+        _ => String::new(),
+    };
+    let take = take_or_pass(contender, request, after_wait, &name);
+    let fence = match request.mode {
+        AcquireMode::TakeOver { fenced: true, .. }
+        | AcquireMode::AmongSlots { fenced: true, .. } => FenceMode::Advance,
+        _ => contender.fence,
+    };
+    let is_exclusive = contender.limit.is_exclusive();
+    let owner_id = match is_exclusive {
+        true => request.owner_id,
+        false => OwnerId::SHARED,
+    };
+    let (begin, commit) = match fence {
+        FenceMode::Advance => fence_transaction(
+            &contender.action,
+            &format!("owner_id={} AND {CHANGED}>0", hex(owner_id.bytes())),
+        ),
+        FenceMode::Unchanged => ("BEGIN;".to_owned(), "COMMIT;".to_owned()),
+    };
+    let lock =
+        format!("SELECT token INTO @dlock_token FROM dlock_lock WHERE action={action} FOR UPDATE;");
+    let required = required(request, after_wait, &name);
+    let conditions = format!("{NOT_PAUSED}{required}{}", passable(fence));
+    let end_of_old = end_of_old_holder(contender, request.mode, &conditions);
+    let free = match request.mode {
+        AcquireMode::AmongSlots {
+            dead: Some((slot, version)),
+            ..
+        } => free_dead_slot(contender, slot, version),
+        _ => String::new(),
+    };
+    let update = update_record(contender, request, fence, &required);
+    let (take_holder_lock, write) = match is_exclusive {
+        true => Default::default(),
+        false => write_slot(contender, request, &name),
+    };
+    let proof = proof(contender, request);
+    format!(
+        "{read_database}{take}{take_holder_lock}{begin}{lock}{end_of_old}{free}{update}\
+         SET {CHANGED}=ROW_COUNT();{write}{commit}{proof}"
+    )
+}
+
+/// Returns the UPDATE that takes the next token in the record if the contender may be granted a lease.
+fn update_record(
+    contender: &Contender,
+    request: &AcquireRequest,
+    fence: FenceMode,
+    required: &str,
+) -> String {
+    let highest = request.last_read.map_or_else(String::new, |last| {
+        format!(",{}", last.highest_token.0.saturating_add(1))
+    });
+    let fenced = match fence {
+        FenceMode::Advance => "fenced=1,",
+        FenceMode::Unchanged => "",
+    };
+    let shared = hex(OwnerId::SHARED.bytes());
+    let handed_off = match request.queue_lock {
+        QueueLock::Available => format!(" OR {}", handoff::handoff_is_set()),
+        QueueLock::Unavailable => String::new(),
+    };
+    let expected = match request.mode {
+        AcquireMode::TakeOver { version, .. } => seen(version),
+        AcquireMode::AmongSlots { .. } if contender.limit.is_exclusive() => {
+            format!("owner_id={shared}")
+        }
+        AcquireMode::First | AcquireMode::IfFree | AcquireMode::AmongSlots { .. } => {
+            format!("(owner_id IS NULL OR owner_id={shared}{handed_off})")
+        }
+    };
+    let lease = match contender.limit.is_exclusive() {
+        true => lease(
+            contender,
+            request.owner_id,
+            request.queue_lock,
+            "has_queue_lock=1",
+        ),
+        // No rule for a take-over applies to the record, also not the rules of programs that know no slots.
+        false => format!(
+            "owner_id={shared},holder='shared',host='',pid=0,user='',note='',pod='',namespace='',command='',\
+             server='',session_id=0,has_queue_lock=0,ttl_us={},renewals=0,min_hold=0,revoked_at=NULL,\
+             acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),\
+             expires_at='9999-12-31',released_at=NULL",
+            365_u64 * 86_400 * 1_000_000
+        ),
+    };
+    let not_done = is_unnecessary(contender)
+        .map_or_else(String::new, |condition| format!(" AND NOT {condition}"));
+    format!(
+        "UPDATE dlock_lock SET {fenced}token=GREATEST(token+1,{SERVER_TIME}{highest}),{lease} \
+         WHERE action={action} AND {version}{required} AND {expected} AND {NOT_PAUSED}{not_done}{passable} AND {has_room};",
+        action = hex(contender.action.as_str()),
+        version = schema::current().accepts_tables(),
+        passable = passable(fence),
+        has_room = has_room(contender, request.owner_id),
+    )
+}
+
+/// Returns the assignments of a new lease of `contender`, except for the token. `has_lock` is the assignment that records
+/// that its session has the lock that proves its life.
+fn lease(
+    contender: &Contender,
+    owner_id: OwnerId,
+    queue_lock: QueueLock,
+    has_lock: &str,
+) -> String {
+    let has_lock = match queue_lock {
+        QueueLock::Available => has_lock,
+        QueueLock::Unavailable => "has_queue_lock=0",
+    };
+    format!(
+        "owner_id={owner_id},{facts},server={HERE},session_id=CONNECTION_ID(),{has_lock},\
+         ttl_us={ttl_us},renewals=0,min_hold=0,revoked_at=NULL,\
+         acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),\
+         expires_at=UTC_TIMESTAMP(6)+INTERVAL {ttl_us} MICROSECOND,released_at=NULL",
+        owner_id = hex(owner_id.bytes()),
+        facts = assignments(&contender.holder),
+        ttl_us = contender.ttl.as_micros(),
+    )
+}
+
+/// Returns the statement that takes the holder lock, and the statements that write the lease to a slot if the record was
+/// changed.
+fn write_slot(contender: &Contender, request: &AcquireRequest, name: &str) -> (String, String) {
+    let action = hex(contender.action.as_str());
+    let holder_lock = holder_lock_name(&hex(request.owner_id.bytes()));
+    let owns = format!("has_queue_lock=COALESCE(IS_USED_LOCK({holder_lock})=CONNECTION_ID(),0)");
+    let (take, pass) = match request.queue_lock {
+        QueueLock::Available => (
+            format!(
+                "DO IF(IS_USED_LOCK({holder_lock})=CONNECTION_ID(),1,GET_LOCK({holder_lock},0));"
+            ),
+            format!("SET @dlock_passed=IF({CHANGED}>0,RELEASE_LOCK({name}),0);"),
+        ),
+        QueueLock::Unavailable => Default::default(),
+    };
+    let write = format!(
+        "INSERT INTO dlock_slot (action,slot) SELECT {action},COUNT(*)+1 FROM dlock_slot AS s \
+         WHERE s.action={action} HAVING {CHANGED}>0 AND COUNT(*)=COUNT(s.owner_id) \
+         ON DUPLICATE KEY UPDATE action=dlock_slot.action;\
+         UPDATE dlock_slot SET token=(SELECT token FROM dlock_lock WHERE action={action}),slots={slots},{lease} \
+         WHERE action={action} AND owner_id IS NULL AND {CHANGED}>0 ORDER BY slot LIMIT 1;\
+         SET {CHANGED}=ROW_COUNT();{leave}{pass}",
+        slots = slots(contender.limit),
+        lease = lease(contender, request.owner_id, request.queue_lock, &owns),
+        leave = leave_queue(request.owner_id),
+    );
+    (take, write)
+}
+
+/// Frees the slot of a dead holder if its lease still has `version`, and records its run as lost. A lease whose holder lock
+/// is owned by its session is never freed.
+fn free_dead_slot(contender: &Contender, slot: u32, version: Version) -> String {
+    let action = &contender.action;
+    let is_alive = format!(
+        "(has_queue_lock=1 AND server={HERE} AND session_id<=>IS_USED_LOCK({}))",
+        holder_lock_name("owner_id")
+    );
+    let condition = format!(
+        "action={} AND slot={slot} AND owner_id IS NOT NULL AND {} AND NOT {is_alive} AND {}",
+        hex(action.as_str()),
+        seen(version),
+        schema::current().accepts_tables(),
+    );
+    let record = match contender.history {
+        0 => String::new(),
+        _ => insert_run_from_row(
+            SLOTS,
+            HistoryOutcome::Lost,
+            &format!("{condition} AND min_hold=0 AND revoked_at IS NULL"),
+        ),
+    };
+    format!(
+        "{record}UPDATE dlock_slot SET owner_id=NULL,released_at=UTC_TIMESTAMP(6) WHERE {condition};"
+    )
+}
+
+/// Reads the lease of the contender after an attempt, as the proof of an exclusive attempt does. Returns no row if the
+/// action has no row.
+fn proof(contender: &Contender, request: &AcquireRequest) -> String {
+    let action = hex(contender.action.as_str());
+    let (success, join) = success(contender);
+    let own = match contender.limit.is_exclusive() {
+        true => format!(
+            "l.token,l.owner_id,l.revoked_at IS NOT NULL AS revoked,0 AS slot{success} FROM dlock_lock AS l{join} \
+             WHERE l.action={action}"
+        ),
+        false => format!(
+            "COALESCE(s.token,l.token) AS token,s.owner_id,s.revoked_at IS NOT NULL AS revoked,s.slot{success} \
+             FROM dlock_lock AS l{join} LEFT JOIN dlock_slot AS s ON s.action=l.action AND s.owner_id={} \
+             WHERE l.action={action}",
+            hex(request.owner_id.bytes())
+        ),
+    };
+    format!(
+        "SELECT {REQUEST},{SERVER_TIME} AS server_time,{CHANGED}>0 AS changed,l.sessions IS NOT NULL AS has_sessions,{own}"
+    )
+}
+
+/// Reads the leases in slots, or only that of the owner id `only`. The statement takes no lock, and returns at least one
+/// row.
+pub(in crate::store::mysql) fn select_slots(
+    action: &Action,
+    queue_lock: QueueLock,
+    only: Option<OwnerId>,
+) -> String {
+    // Such a server may refuse the function too.
+    let alive = match queue_lock {
+        QueueLock::Available => format!(
+            "IF(s.has_queue_lock=1 AND s.server={HERE},\
+             COALESCE(IS_USED_LOCK({})=s.session_id,0),NULL)",
+            holder_lock_name("s.owner_id")
+        ),
+        QueueLock::Unavailable => "NULL".to_owned(),
+    };
+    let only = only.map_or_else(String::new, |owner_id| {
+        format!(" AND s.owner_id={}", hex(owner_id.bytes()))
+    });
+    format!(
+        "SELECT {REQUEST},s.*,s.has_queue_lock=1 AND s.server={HERE} AS had_queue_lock_here,{alive} AS alive,\
+         {revoked} AS revoked_us,{held} AS held_us,{renewed} AS renewed_us,\
+         TIMESTAMPDIFF(MICROSECOND,UTC_TIMESTAMP(6),s.expires_at) AS left_us \
+         FROM (SELECT 1) AS one LEFT JOIN dlock_slot AS s ON s.action={action} AND s.owner_id IS NOT NULL{only} \
+         ORDER BY s.slot",
+        revoked = ago("s.revoked_at"),
+        held = ago("s.acquired_at"),
+        renewed = ago("s.renewed_at"),
+        action = hex(action.as_str()),
+    )
+}
