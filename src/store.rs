@@ -36,8 +36,9 @@ pub use self::record::{
     QueueLockOwner, QueueState, Renewed, ServerTime, Slot, Snapshot, Version, Waiter,
 };
 pub use self::request::{
-    AcquireMode, AcquireRequest, EndSessionsRequest, LastRead, QueueEntry, QueueLock, Reassertion,
-    ReleaseRequest, RenewRequest, Request, RunHistory, WaitRequest,
+    AcquireMode, AcquireRequest, EndSessionsRequest, LastRead, NotePlace, NoteRequest, Noted,
+    QueueEntry, QueueLock, Reassertion, ReleaseRequest, RenewRequest, Request, RunHistory,
+    WaitRequest,
 };
 pub use self::response::{EarlierSessions, Loss, Response, SessionsLeft, TimedResponse};
 

@@ -413,7 +413,13 @@ impl Acquire {
             Ok(Response::Lost(_)) => self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree),
             Ok(Response::Released | Response::NotHolder(_)) => self.own_record_freed(),
             // An acquisition does not send the requests to which these responses belong.
-            Ok(Response::Record(_) | Response::HandedOff | Response::Sessions(_)) => {}
+            Ok(
+                Response::Record(_)
+                | Response::Note(_)
+                | Response::NoteRemoved
+                | Response::HandedOff
+                | Response::Sessions(_),
+            ) => {}
             Err(failure) => self.failed(now, response, failure),
         }
     }

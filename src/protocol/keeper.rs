@@ -44,7 +44,9 @@ use crate::protocol::renew::{Liveness, Renewals};
 use crate::protocol::session_end::EndingSessions;
 use crate::protocol::sessions::SessionTracker;
 use crate::store::session::{CommandConnections, SessionPolicy};
-use crate::store::{EarlierSessions, Failure, LockRecord, Loss, Request, TimedResponse};
+use crate::store::{
+    EarlierSessions, Failure, LockRecord, Loss, NoteRequest, Request, TimedResponse,
+};
 
 /// The settings of a keeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -187,7 +189,11 @@ impl Keeper {
         let lease = KeptLease::new(has_entry, renewals, sessions, None);
         match keeper.ends_sessions() {
             true => {
-                let ending = EndingSessions::of_record(now);
+                let request = NoteRequest {
+                    owner_id: grant.owner_id,
+                    of_others: false,
+                };
+                let ending = EndingSessions::noted(request, now);
                 let wait = SessionWait::new(ending, SessionOwner::OwnWork, None, now);
                 keeper.phase = Phase::EndingOwn(lease, wait, end);
             }

@@ -8,7 +8,10 @@ use std::time::Duration;
 
 use crate::lease::instant::BootInstant;
 use crate::store::session::{CommandConnections, ListedSession, SessionLook, SessionPolicy};
-use crate::store::{EndSessionsRequest, Failure, Request, Response, SessionsLeft, TimedResponse};
+use crate::store::{
+    EndSessionsRequest, Failure, NotePlace, NoteRequest, Noted, Request, Response, SessionsLeft,
+    TimedResponse,
+};
 use crate::sys::tcp::TcpSocket;
 
 /// Pause between the first two looks for sessions that are being ended. The pause doubles with each look. Most killed
@@ -55,11 +58,15 @@ impl NextLook {
 /// The sessions that a command has left on the server, until they have ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct EndingSessions {
-    /// What to look for. None until the record is read.
+    /// What to look for. None until a note is read.
     look: Option<SessionLook>,
+    /// The notes to read.
+    notes: Notes,
     started: BootInstant,
     next: NextLook,
     pause: Duration,
+    /// Number of sessions that were killed because of earlier notes.
+    killed_before: usize,
     killed: BTreeSet<u64>,
     denied: BTreeSet<u64>,
     left: Vec<ListedSession>,
@@ -72,13 +79,26 @@ pub struct EndingSessions {
     is_finished: bool,
 }
 
+/// The notes of sessions that have to end.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Notes {
+    /// None. The sessions are known.
+    None,
+    /// The next note is to be read, or no note in another row than the own one.
+    Read(NoteRequest),
+    /// The sessions of this note in another row are looked for.
+    Other(NoteRequest, Box<Noted>),
+    /// The sessions of this note in another row have ended, so it is to be removed.
+    Remove(NoteRequest, Box<Noted>),
+}
+
 impl EndingSessions {
     /// Creates the state for the sessions in `look`. They are killed if the policy says so.
     #[must_use]
     pub fn new(look: SessionLook, now: BootInstant) -> Self {
         Self {
             look: Some(look),
-            ..Self::of_record(now)
+            ..Self::with(Notes::None, now)
         }
     }
 
@@ -91,14 +111,20 @@ impl EndingSessions {
         }
     }
 
-    /// Creates the state for the sessions that the record contains.
+    /// Creates the state for the sessions in the notes that `request` reads.
     #[must_use]
-    pub const fn of_record(now: BootInstant) -> Self {
+    pub const fn noted(request: NoteRequest, now: BootInstant) -> Self {
+        Self::with(Notes::Read(request), now)
+    }
+
+    const fn with(notes: Notes, now: BootInstant) -> Self {
         Self {
             look: None,
+            notes,
             started: now,
             next: NextLook::at(now),
             pause: FIRST_PAUSE,
+            killed_before: 0,
             killed: BTreeSet::new(),
             denied: BTreeSet::new(),
             left: Vec::new(),
@@ -119,7 +145,8 @@ impl EndingSessions {
     #[must_use]
     pub fn next(&self, now: BootInstant) -> EndingStep {
         if self.is_finished {
-            let killed = u32::try_from(self.killed.len()).unwrap_or(u32::MAX);
+            let killed = self.killed_before + self.killed.len();
+            let killed = u32::try_from(killed).unwrap_or(u32::MAX);
             return EndingStep::Finished(killed);
         }
         match now < self.next.at {
@@ -129,9 +156,11 @@ impl EndingSessions {
     }
 
     fn request(&self) -> Request {
-        match &self.look {
-            None => Request::Get,
-            Some(look) => Request::EndSessions(Box::new(EndSessionsRequest {
+        match (&self.notes, &self.look) {
+            (Notes::Remove(_, noted), _) => Request::RemoveNote(noted.clone()),
+            (Notes::Read(request) | Notes::Other(request, _), None) => Request::GetNote(*request),
+            (Notes::None, None) => Request::Get,
+            (_, Some(look)) => Request::EndSessions(Box::new(EndSessionsRequest {
                 look: SessionLook {
                     // The connections lead to the server of the lease.
                     connections: match self.next.on_other_host {
@@ -151,18 +180,40 @@ impl EndingSessions {
     pub fn handle_response(&mut self, now: BootInstant, response: TimedResponse) {
         match response.outcome {
             Ok(Response::Sessions(left)) => self.handle_list(now, *left),
-            Ok(Response::Record(record)) => {
+            Ok(Response::Note(noted)) => {
                 self.failure = None;
-                self.look = record.sessions.map(|note| SessionLook {
-                    token: note.token,
-                    policy: note.policy,
-                    connections: CommandConnections::default(),
-                    note: Some(note),
-                });
-                self.is_finished = self.look.is_none();
+                self.is_finished = noted.is_none();
+                if let Some(noted) = noted {
+                    self.begin(*noted);
+                }
+            }
+            Ok(Response::NoteRemoved) => {
+                self.failure = None;
+                if let Notes::Remove(request, _) = self.notes {
+                    self.killed_before += self.killed.len();
+                    (self.killed, self.denied) = (BTreeSet::new(), BTreeSet::new());
+                    (self.look, self.notes) = (None, Notes::Read(request));
+                }
             }
             Ok(other) => self.failed(now, other.unexpected()),
             Err(failure) => self.failed(now, failure),
+        }
+    }
+
+    /// Begins to look for the sessions of a note.
+    fn begin(&mut self, noted: Noted) {
+        let note = noted.note.clone();
+        self.look = Some(SessionLook {
+            token: note.token,
+            policy: note.policy,
+            connections: CommandConnections::default(),
+            note: Some(note),
+        });
+        self.pause = FIRST_PAUSE;
+        if let (Notes::Read(request), NotePlace::Record | NotePlace::Slot(_)) =
+            (&self.notes, noted.place)
+        {
+            self.notes = Notes::Other(*request, Box::new(noted));
         }
     }
 
@@ -192,7 +243,14 @@ impl EndingSessions {
         self.denied.extend(denied);
         // A server lists the session of a closed connection for a moment.
         let is_settled = found.unproven.is_empty() || self.pause > LONGEST_CLOSE;
-        self.is_finished = self.is_single_look || self.left.is_empty() && is_settled;
+        let has_ended = self.is_single_look || self.left.is_empty() && is_settled;
+        match &self.notes {
+            Notes::Other(request, noted) if has_ended => {
+                self.notes = Notes::Remove(*request, noted.clone());
+                self.next.at = now;
+            }
+            _ => self.is_finished = has_ended,
+        }
         self.elsewhere = elsewhere;
         if let Some(look) = &mut self.look {
             let is_unproven = |socket: &TcpSocket| found.unproven.contains(&socket.port());
@@ -217,17 +275,18 @@ impl EndingSessions {
         self.started
     }
 
-    /// Returns what a renewal looks for, so that the record contains the sessions that the most recent look has found.
-    /// None if no look has succeeded.
+    /// Returns what a renewal looks for, so that the row of the lease contains the sessions that the most recent look has
+    /// found. None if no look has succeeded, or if the sessions are noted in another row.
     #[must_use]
     pub fn renewal_look(&self) -> Option<SessionLook> {
-        self.look.clone().filter(|_| self.has_looked())
+        let is_own = matches!(self.notes, Notes::None | Notes::Read(_));
+        self.look.clone().filter(|_| is_own && self.has_looked())
     }
 
-    /// Returns true if the record contained sessions, as far as it has been read.
+    /// Returns true if there were sessions, as far as the notes have been read.
     #[must_use]
     pub const fn is_needed(&self) -> bool {
-        self.look.is_some()
+        self.look.is_some() || self.killed_before > 0
     }
 
     /// Returns true if one look is enough.

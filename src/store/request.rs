@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::history::RunRecord;
 use super::record::{DatabaseId, Version};
-use super::session::SessionLook;
+use super::session::{SessionLook, SessionNote};
 use crate::lease::{Grant, OwnerId, Token};
 
 /// One request about one action.
@@ -16,6 +16,12 @@ pub enum Request {
     GetWithQueue(QueueEntry),
     /// Reads the record, which may not exist yet.
     Get,
+    /// Reads the next note of sessions that must end before the work under a lease starts. The note in the own row is the
+    /// last one. Responds with the record if another contender has the lease.
+    GetNote(NoteRequest),
+    /// Removes the note of sessions that have ended, if the action still has it in the place. Responds with
+    /// [`Response::NoteRemoved`](crate::store::Response::NoteRemoved) in any case.
+    RemoveNote(Box<Noted>),
     /// Enters the queue or refreshes the queue entry, then reads the record and the state of the queue.
     Enqueue(QueueEntry),
     /// Enters the queue, waits for the queue lock, then attempts to acquire the lease. The response arrives after the
@@ -78,6 +84,35 @@ impl RenewRequest {
             reassertion: None,
         }
     }
+}
+
+/// A read of noted sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NoteRequest {
+    /// Owner id of the lease.
+    pub owner_id: OwnerId,
+    /// True if the notes in other rows of the action count, which nobody holds.
+    pub of_others: bool,
+}
+
+/// A note of sessions, and its place.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Noted {
+    /// Where the note is.
+    pub place: NotePlace,
+    /// The note.
+    pub note: SessionNote,
+}
+
+/// The row that contains a note of sessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NotePlace {
+    /// The row of the own lease. Renewals replace the note.
+    Own,
+    /// The record, while leases are in slots.
+    Record,
+    /// The slot with this number, which nobody holds.
+    Slot(u32),
 }
 
 /// One step of ending the sessions that a command has left on the server.

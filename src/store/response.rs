@@ -3,6 +3,7 @@
 use super::failure::{Failure, FailureKind};
 use super::history::Success;
 use super::record::{LockRecord, QueueState, ServerTime};
+use super::request::Noted;
 use super::session::FoundSessions;
 use crate::lease::Token;
 use crate::lease::instant::BootInstant;
@@ -22,6 +23,10 @@ pub enum Response {
     NotAcquired(LockRecord, QueueState),
     /// Contains the current record.
     Record(LockRecord),
+    /// The next note of sessions that must end. None if there is none.
+    Note(Option<Box<Noted>>),
+    /// The action does not contain the note any more.
+    NoteRemoved,
     /// This process now has a queue entry. Contains the current record and the state of the queue.
     Enqueued(LockRecord, QueueState),
     /// A recorded success makes a run unnecessary. This process does not hold the lease.

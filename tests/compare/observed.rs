@@ -149,6 +149,8 @@ pub(crate) fn observed_response(
             Response::Released => ObservedResponse::Released,
             Response::NotHolder(loss) => ObservedResponse::NotHolder(*loss),
             Response::Record(_)
+            | Response::Note(_)
+            | Response::NoteRemoved
             | Response::Sessions(_)
             | Response::AlreadyDone(_)
             | Response::HeldThoughDone(..) => ObservedResponse::Unexpected,

@@ -243,8 +243,10 @@ impl Route {
     fn inject(&self, request: &Request, fault: Fault) -> Vec<Case> {
         let kinds = match request {
             Request::TryAcquire(_) => [Some(Kind::TryAcquire), None],
-            Request::EndSessions(_) => [None, None],
-            Request::GetWithQueue(_) | Request::Get => [Some(Kind::Get), None],
+            Request::EndSessions(_) | Request::RemoveNote(_) => [None, None],
+            Request::GetWithQueue(_) | Request::Get | Request::GetNote(_) => {
+                [Some(Kind::Get), None]
+            }
             Request::Enqueue(_) => [Some(Kind::Enqueue), None],
             Request::WaitTurn(turn) => match turn.may_acquire {
                 true => [Some(Kind::WaitTurn), Some(Kind::TryAcquire)],

@@ -3,8 +3,8 @@
 use dlock::lease::{Grant, OwnerId, Token};
 use dlock::store::session::{SessionLook, SessionNote};
 use dlock::store::{
-    AcquireMode, AcquireRequest, DatabaseId, LastRead, QueueEntry, ReleaseRequest, RenewRequest,
-    Request, Version, WaitRequest,
+    AcquireMode, AcquireRequest, DatabaseId, LastRead, NoteRequest, QueueEntry, ReleaseRequest,
+    RenewRequest, Request, Version, WaitRequest,
 };
 
 use crate::model_side::OTHER_DATABASE;
@@ -51,6 +51,7 @@ pub(crate) fn translated(
                     version: version(seen),
                     fenced,
                 },
+                // The contenders of this test have no slots.
                 mode => mode,
             },
             queue_lock: request.queue_lock,
@@ -60,7 +61,11 @@ pub(crate) fn translated(
         }),
         Request::GetWithQueue(queued) => Request::GetWithQueue(entry(queued)),
         Request::Enqueue(queued) => Request::Enqueue(entry(queued)),
-        Request::Get | Request::EndSessions(_) => request.clone(),
+        Request::GetNote(request) => Request::GetNote(NoteRequest {
+            owner_id: owner_id(request.owner_id),
+            ..*request
+        }),
+        Request::Get | Request::RemoveNote(_) | Request::EndSessions(_) => request.clone(),
         Request::WaitTurn(turn) => Request::WaitTurn(WaitRequest {
             owner_id: owner_id(turn.owner_id),
             last_read: last_read(turn.last_read),

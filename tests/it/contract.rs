@@ -77,7 +77,7 @@ impl Peer {
     }
 
     /// Returns a contender whose leases allow `count` leases at once. 0 is no limit.
-    fn with_limit(scene: &dyn Scene, number: u8, count: u32) -> Self {
+    pub(crate) fn with_limit(scene: &dyn Scene, number: u8, count: u32) -> Self {
         let mut peer = Self::new(scene, number);
         peer.contender.limit = NonZeroU32::new(count).map_or(Limit::NONE, Limit::new);
         peer

@@ -9,8 +9,8 @@ use dlock::lease::{Grant, OwnerId, Token};
 use dlock::store::mysql::{Database, Selection};
 use dlock::store::target::{Address, Secret, SslMode, Target, Tls};
 use dlock::store::{
-    AcquireMode, Contender, FenceMode, Holder, QueueLock, ReleaseRequest, RenewRequest, Request,
-    Response, Store,
+    AcquireMode, Contender, EarlierSessions, FenceMode, Holder, NotePlace, NoteRequest, QueueLock,
+    ReleaseRequest, RenewRequest, Request, Response, Store,
 };
 use dlock::sys::clock;
 use mysql::prelude::Queryable;
@@ -112,6 +112,75 @@ fn real_servers_keep_the_contract_of_a_store() {
     for clause in CLAUSES {
         everywhere(|database, _, _| clause(&RealScene(database)));
     }
+}
+
+/// The sessions of a command whose lease was in a slot are noted there. Each later holder ends them first.
+#[test]
+fn note_in_a_free_slot_is_read_by_every_later_holder_until_it_is_removed() {
+    everywhere(|database, mut exclusive, _| {
+        let scene = RealScene(database);
+        let sharer = |number| Peer::with_limit(&scene, number, 0);
+        let read = |peer: &mut Peer| {
+            let request = NoteRequest {
+                owner_id: peer.owner_id,
+                of_others: true,
+            };
+            match peer.send(&Request::GetNote(request)) {
+                Response::Note(noted) => noted.map(|noted| *noted),
+                other => panic!("no note: {other:?}"),
+            }
+        };
+        let [mut first, mut second, mut third] = [3, 4, 5].map(sharer);
+        let grants = [first.granted(), second.granted()];
+        let note = r#"{"server":"s","started":1,"token":7,"policy":"kill","sessions":[]}"#;
+        scene.change(&format!("UPDATE dlock_slot SET sessions='{note}'"));
+        assert_eq!(
+            read(&mut first).map(|noted| noted.place),
+            Some(NotePlace::Own)
+        );
+        assert_eq!(second.release_grant(grants[1]), Response::Released);
+        let noted = read(&mut first).expect("a note in a slot that nobody holds");
+        assert_eq!(noted.place, NotePlace::Slot(2));
+        assert_eq!(first.release_grant(grants[0]), Response::Released);
+        assert!(
+            third.record().is_shared(),
+            "the record stays while there is a note"
+        );
+        let Response::Granted(token, EarlierSessions::Noted) = third.attempt(AcquireMode::First)
+        else {
+            panic!("the notes are not read");
+        };
+        let grant = Grant {
+            owner_id: third.owner_id,
+            token,
+        };
+        assert_eq!(read(&mut third), Some(noted.clone()));
+        let remove = Request::RemoveNote(Box::new(noted));
+        assert_eq!(third.send(&remove), Response::NoteRemoved);
+        assert_eq!(
+            read(&mut third).map(|noted| noted.place),
+            Some(NotePlace::Own)
+        );
+        assert_eq!(third.release_grant(grant), Response::Released);
+
+        // An exclusive holder ends the sessions that the slots contain too.
+        let among = AcquireMode::AmongSlots {
+            dead: None,
+            fenced: false,
+        };
+        let attempt = exclusive.attempt(AcquireMode::First);
+        assert!(matches!(attempt, Response::NotAcquired(..)), "{attempt:?}");
+        let attempt = exclusive.attempt(among);
+        assert!(
+            matches!(attempt, Response::Granted(_, EarlierSessions::Noted)),
+            "{attempt:?}"
+        );
+        let noted = read(&mut exclusive).expect("a note in a slot");
+        assert_eq!(noted.place, NotePlace::Slot(1));
+        let remove = Request::RemoveNote(Box::new(noted));
+        assert_eq!(exclusive.send(&remove), Response::NoteRemoved);
+        assert_eq!(read(&mut exclusive), None);
+    });
 }
 
 #[test]

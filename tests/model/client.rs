@@ -59,11 +59,15 @@ impl PendingRequest {
                 let look = request.look.as_ref();
                 self.stage != Stage::First || look.is_none_or(|look| look.is_empty())
             }
-            Request::TryAcquire(_) | Request::HandOff(_) | Request::Release(_) => true,
+            Request::TryAcquire(_)
+            | Request::HandOff(_)
+            | Request::RemoveNote(_)
+            | Request::Release(_) => true,
             Request::WaitTurn(_) => self.stage == Stage::HasQueueLock,
             Request::GetWithQueue(_)
             | Request::Enqueue(_)
             | Request::Get
+            | Request::GetNote(_)
             | Request::EndSessions(_) => false,
         }
     }

@@ -70,9 +70,9 @@ use crate::properties::{
     ABANDONED_RELEASED, DEAD_BY_DEADLINE, DEAD_TAKEN_OVER, EARLIER_STATEMENT_ENDED, EXCLUSION,
     FROZEN_TAKEN_OVER, GRANT_REASSERTED, GRANTED_THOUGH_DONE, HANDED_OFF, HANDED_OVER, IN_ORDER,
     LOST_GRANT_OUTWAITED, LOST_RESPONSE_SURVIVED, NO_FALSE_SUCCESS, NOT_LOST, NOT_RUN_AGAIN,
-    OWN_CLOCK, OWN_STATEMENT_ENDED, PASSED_ONCE, PASSER_SERVED, RELEASE_AFTER_DEATH,
+    NOTE_REMOVED, OWN_CLOCK, OWN_STATEMENT_ENDED, PASSED_ONCE, PASSER_SERVED, RELEASE_AFTER_DEATH,
     RELEASED_BY_HOLDER, REVOKED_NOT_RENEWED, REVOKED_RELEASED, ROW_IS_HELD, SESSION_KNOWN,
-    SHARED_RUN, STATEMENTS_ENDED, TOKEN_ORDER, UNKNOWN_GRANT_RELEASED,
+    SHARED_RUN, STATEMENTS_ENDED, STATEMENTS_WITHIN_LIMIT, TOKEN_ORDER, UNKNOWN_GRANT_RELEASED,
 };
 use crate::server::Rules;
 use crate::time::Tick;
@@ -118,6 +118,21 @@ fn no_command_runs_beside_more_commands_than_its_limit_allows() {
             ..SLOTS
         };
         check("slots", run).assert_holds(&[HANDED_OVER, SHARED_RUN, LOST_RESPONSE_SURVIVED]);
+    }
+}
+
+/// In these runs, the statement of a dead holder may be noted in a slot or in the record.
+#[test]
+fn noted_statements_of_dead_holders_count_for_the_limits() {
+    for limits in [[Limit::ONE, Limit::NONE], [Limit::NONE, Limit::ONE]] {
+        let run = Run {
+            limits,
+            ..WITH_STATEMENT
+        };
+        check("a statement and limits", run).assert_holds(&[HANDED_OVER, NOTE_REMOVED]);
+        let variant = Variant::EarlierStatementsIgnored;
+        let broken = Run { variant, ..run };
+        assert_broken("a note is ignored", broken, STATEMENTS_WITHIN_LIMIT);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The properties that must always hold, and the events that must be possible. If these events were impossible, the
 //! properties could hold trivially.
 
+use dlock::lease::limit::Limit;
 use dlock::outcome::RunOutcome;
 use dlock::protocol::keeper::PhaseKind;
 use dlock::store::session::SessionPolicy;
@@ -52,6 +53,8 @@ pub(crate) const GRANTED_THOUGH_DONE: &str =
     "a contender releases a lease that it was granted after the success of another one";
 pub(crate) const RELEASED_BY_HOLDER: &str = "a holder without a fault releases its lease";
 
+pub(crate) const STATEMENTS_WITHIN_LIMIT: &str = "no command runs beside more commands and noted statements of earlier runs than its limit allows";
+pub(crate) const NOTE_REMOVED: &str = "a holder removes a note in a row that nobody holds";
 pub(crate) const STATEMENTS_ENDED: &str =
     "no noted statement of an earlier run is executed while a command runs";
 pub(crate) const LEFT_STATEMENTS_CONTINUE: &str =
@@ -73,12 +76,16 @@ pub(crate) fn properties() -> Vec<Property<Run>> {
 /// Returns the properties and events of statements that outlive their command.
 fn statement_properties() -> Vec<Property<Run>> {
     vec![
-        Property::always(STATEMENTS_ENDED, |_, world: &World| {
+        Property::always(STATEMENTS_WITHIN_LIMIT, |run: &Run, world: &World| {
+            !world.is_over_a_limit_with_statements(run)
+        }),
+        Property::always(STATEMENTS_ENDED, |run: &Run, world: &World| {
             world.clients.iter().all(|client| {
                 let is_checked = client.is_running()
                     && client.policy != SessionPolicy::Ignore
                     && client.is_holding();
                 !is_checked
+                    || run.limits != [Limit::ONE; 2]
                     || world.server.statements.iter().all(|statement| {
                         !statement.was_noted
                             || statement.is_left
@@ -100,6 +107,13 @@ fn statement_properties() -> Vec<Property<Run>> {
                         }
                         _ => false,
                     })
+                })
+        }),
+        Property::sometimes(NOTE_REMOVED, |run: &Run, world: &World| {
+            run.limits == [Limit::ONE; 2]
+                || world.clients.iter().any(|client| {
+                    let pending = (client.connection.as_ref()).and_then(|it| it.pending.as_ref());
+                    pending.is_some_and(|it| matches!(*it.request, Request::RemoveNote(_)))
                 })
         }),
         Property::sometimes(EARLIER_STATEMENT_ENDED, |run: &Run, world: &World| {

@@ -6,8 +6,8 @@ use dlock::lease::instant::BootInstant;
 use dlock::lease::{OwnerId, Token};
 use dlock::store::session::FoundSessions;
 use dlock::store::{
-    DatabaseId, Expiry, Failure, FailureKind, Holder, LockRecord, Pause, QueueState, RenewRequest,
-    Request, Response, SessionsLeft, Slot, Success, TimedResponse, Version,
+    DatabaseId, Expiry, Failure, FailureKind, Holder, LockRecord, Noted, Pause, QueueState,
+    RenewRequest, Request, Response, SessionsLeft, Slot, Success, TimedResponse, Version,
 };
 
 use crate::mutation::Variant;
@@ -77,11 +77,19 @@ pub(crate) fn interpret(
             return renewed(request, view_of_row, changed, found, variant);
         }
         (Request::Get, Raw::Row(view_of_row, _)) => Response::Record(LockRecord {
-            sessions: (view_of_row.note)
-                .filter(|_| variant != Variant::EarlierStatementsIgnored)
-                .map(Note::session_note),
+            sessions: view_of_row.note.map(Note::session_note),
             ..record(view_of_row)
         }),
+        (Request::GetNote(_), Raw::Row(view_of_row, _)) => Response::Record(record(view_of_row)),
+        (Request::GetNote(_), Raw::Note(noted)) => {
+            let noted = noted.filter(|_| variant != Variant::EarlierStatementsIgnored);
+            let noted = noted.map(|(place, note)| Noted {
+                place,
+                note: note.session_note(),
+            });
+            Response::Note(noted.map(Box::new))
+        }
+        (Request::RemoveNote(_), Raw::NoteRemoved) => Response::NoteRemoved,
         (Request::EndSessions(request), Raw::Sessions(listed, killed)) => {
             Response::Sessions(Box::new(SessionsLeft {
                 found: request.look.find(&listed.process_list(), &mut OwnSockets),

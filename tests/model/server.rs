@@ -384,7 +384,10 @@ impl Server {
             Request::WaitTurn(_) | Request::HandOff(_) => QueueLock::Available,
             Request::Renew(request) => request.queue_lock,
             Request::Release(request) => request.queue_lock,
-            Request::Get | Request::EndSessions(_) => QueueLock::Unavailable,
+            Request::Get
+            | Request::GetNote(_)
+            | Request::RemoveNote(_)
+            | Request::EndSessions(_) => QueueLock::Unavailable,
         };
         if rules.no_queue_lock && queue_lock == QueueLock::Available {
             return Some(Raw::NoNamedLocks);
@@ -447,7 +450,7 @@ impl Server {
             Request::Release(request) if let Stage::Settle(read_back) = stage => {
                 match self.limit_of(owner_id).is_exclusive() {
                     true => self.reconcile(clock, request, read_back.revoked),
-                    false => self.reconcile_slot(clock, owner_id, read_back.revoked),
+                    false => self.reconcile_slot(clock, request, read_back.revoked),
                 }
                 Raw::Settled(read_back)
             }
@@ -467,6 +470,8 @@ impl Server {
                 Raw::Released(self.release(clock, session, request, rules))
             }
             Request::EndSessions(request) => self.end_sessions(session, request),
+            Request::GetNote(request) => self.next_note(clock, request),
+            Request::RemoveNote(noted) => self.remove_note(noted),
             Request::Get => Raw::Row(
                 self.view_of_row(clock, QueueLockOwner::NotQueried, 0),
                 false,
@@ -502,7 +507,13 @@ impl Server {
         let changed = !must_wait
             && self.is_not_before(request.last_read, rules)
             && self.try_acquire(clock, session, owner, request.mode, rules);
-        self.read_row_and_queue(clock, session, owner_id, queue_lock, changed)
+        let mut raw = self.read_row_and_queue(clock, session, owner_id, queue_lock, changed);
+        let is_among_slots = matches!(request.mode, AcquireMode::AmongSlots { .. });
+        if let Raw::Row(view_of_row, _) = &mut raw {
+            // An exclusive attempt reads only the record.
+            view_of_row.has_slot_note &= is_among_slots || !self.limit_of(owner_id).is_exclusive();
+        }
+        raw
     }
 
     /// Executes a packet of a renewal.
@@ -677,6 +688,7 @@ impl Server {
         };
         let view_of_row = RowView {
             behind,
+            has_slot_note: self.has_slot_note(owner_id),
             slots: self.slot_views(clock, queue_lock),
             ..self.view_of_row(clock, lock_owner, ahead)
         };
@@ -710,6 +722,7 @@ impl Server {
             note: self.row.note,
             database: self.database,
             is_done: self.is_done(),
+            has_slot_note: false,
             slots: [None; types::SLOT_VIEWS],
         }
     }

@@ -40,6 +40,8 @@ pub(crate) fn request(request: &Request) -> String {
         },
         Request::GetWithQueue(_) => "read the record and the queue".to_owned(),
         Request::Get => "read the record".to_owned(),
+        Request::GetNote(_) => "read the noted sessions".to_owned(),
+        Request::RemoveNote(_) => "remove a note".to_owned(),
         Request::Enqueue(_) => "enter the queue".to_owned(),
         Request::WaitTurn(_) => "wait for the queue lock, then try to acquire".to_owned(),
         Request::Renew(request) if request.reassertion.is_some() => {

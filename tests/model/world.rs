@@ -1,10 +1,13 @@
 //! The state of the model, which consists of both clients, the server and the time, and the transitions between states.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use dlock::process::supervisor::SupervisorInput;
 use dlock::store::operator::OperatorAction;
+use dlock::store::session::SessionPolicy;
 use dlock::store::{FailureKind, HistoryOutcome, Request, TimedResponse};
 use stateright::{Model, Property};
-use std::sync::Arc;
 
 use crate::client::{Client, Command, Parent, Progress, StopState};
 use crate::mutation::{FaultKinds, LostWrites, Run, Variant};
@@ -137,6 +140,23 @@ impl World {
     /// Returns the number of live commands.
     pub(crate) fn running(&self) -> usize {
         self.clients.iter().filter(|c| c.is_running()).count()
+    }
+
+    /// Returns true if a command runs beside more commands and noted statements of earlier runs than it accepts.
+    pub(crate) fn is_over_a_limit_with_statements(&self, run: &Run) -> bool {
+        let statements = self.server.statements.iter();
+        // Each client runs one process in such a run.
+        let left = statements
+            .filter(|it| it.was_noted && !it.is_left && !self.clients[it.client()].is_running())
+            .map(|it| it.token);
+        let count = self.running() + left.collect::<BTreeSet<_>>().len();
+        let mut clients = self.clients.iter().zip(run.limits);
+        clients.any(|(client, limit)| {
+            let is_checked = client.is_running()
+                && client.policy != SessionPolicy::Ignore
+                && client.is_holding();
+            is_checked && !limit.allows(count as u64)
+        })
     }
 
     /// Returns true if more commands run than one of them accepts.

@@ -15,7 +15,7 @@ use crate::protocol::release::{ReleaseLimits, Releasing};
 use crate::protocol::renew::{Liveness, Renewals};
 use crate::protocol::session_end::EndingSessions;
 use crate::protocol::sessions::SessionTracker;
-use crate::store::{QueueLock, Request, Response, TimedResponse};
+use crate::store::{NoteRequest, QueueLock, Request, Response, TimedResponse};
 
 /// Maximum time to release what a contender may have been granted, and to leave the queue, after it has given up. A user
 /// who set a time limit or sent a signal expects dlock to end within a tenth of a second.
@@ -110,7 +110,13 @@ impl Keeper {
         }
         lease.renewals.continue_without_command();
         let wait = SessionWait::new(
-            EndingSessions::of_record(now),
+            EndingSessions::noted(
+                NoteRequest {
+                    owner_id: lease.renewals.grant().owner_id,
+                    of_others: true,
+                },
+                now,
+            ),
             SessionOwner::EarlierRun,
             self.settings.limits.wait.map(|wait| self.started + wait),
             now + 2 * self.settings.timing.request_timeout,
@@ -151,9 +157,9 @@ impl Keeper {
 
     /// Releases within `time` what may have been granted, and leaves the queue.
     fn leave(&mut self, now: BootInstant, time: Duration) {
-        let acquire = match &self.phase {
-            Phase::Acquiring(acquire, _) | Phase::ConfirmingAddress(acquire, ..) => acquire,
-            _ => return,
+        let (Phase::Acquiring(acquire, _) | Phase::ConfirmingAddress(acquire, ..)) = &self.phase
+        else {
+            return;
         };
         let Some(request) = acquire.release_request() else {
             self.phase = Phase::Over;

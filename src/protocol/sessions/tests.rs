@@ -5,16 +5,16 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::{LookResult, SessionTracker, TrackingProblem};
-use crate::lease::Token;
 use crate::lease::instant::BootInstant;
+use crate::lease::{OwnerId, Token};
 use crate::protocol::session_end::{EndingSessions, EndingStep};
 use crate::store::session::{
     CommandConnections, FoundSessions, ListedSession, ServerInstance, ServerSession, SessionLook,
     SessionNote, SessionPolicy,
 };
 use crate::store::{
-    EarlierSessions, EndSessionsRequest, Failure, FailureKind, LockRecord, Request, Response,
-    SessionsLeft, TimedResponse,
+    EarlierSessions, EndSessionsRequest, Failure, FailureKind, NotePlace, NoteRequest, Noted,
+    Request, Response, SessionsLeft, TimedResponse,
 };
 use crate::sys::tcp::{TcpConnection, TcpSocket};
 
@@ -319,16 +319,57 @@ fn a_failed_look_is_tried_again() {
     assert_eq!(ports(&request(&ending, at).look), [9]);
 }
 
+const NOTES: NoteRequest = NoteRequest {
+    owner_id: OwnerId::new([7; 16]),
+    of_others: true,
+};
+
 #[test]
-fn a_contender_reads_the_sessions_from_the_record() {
-    let read = |sessions| {
-        let mut ending = EndingSessions::of_record(START);
-        assert!(matches!(ending.next(START), EndingStep::Send(Request::Get)));
-        let record = LockRecord {
-            sessions,
-            ..LockRecord::never_held("init".parse().expect("a name"))
+fn notes_in_other_rows_are_removed_one_after_another() {
+    let mut ending = EndingSessions::noted(NOTES, START);
+    let mut respond = |response| {
+        let EndingStep::Send(request) = ending.next(START) else {
+            panic!("no request");
         };
-        ending.handle_response(START, timed(Ok(Response::Record(record))));
+        ending.handle_response(START, timed(Ok(response)));
+        (request, ending.renewal_look(), ending.is_needed())
+    };
+    let noted = |place| {
+        let note = note(&[listed(1, "Query")]);
+        Response::Note(Some(Box::new(Noted { place, note })))
+    };
+    let ended = || {
+        Response::Sessions(Box::new(SessionsLeft {
+            found: found(&[], &[]),
+            killed: vec![1],
+            denied: Vec::new(),
+            elsewhere: None,
+        }))
+    };
+    for place in [NotePlace::Record, NotePlace::Slot(2)] {
+        assert!(matches!(respond(noted(place)).0, Request::GetNote(_)));
+        let (request, look, _) = respond(ended());
+        assert!(matches!(request, Request::EndSessions(request) if request.skip.is_empty()));
+        assert_eq!(look, None, "the note in the own row stays");
+        let (request, _, is_needed) = respond(Response::NoteRemoved);
+        assert!(matches!(request, Request::RemoveNote(noted) if noted.place == place));
+        assert!(is_needed);
+    }
+    respond(noted(NotePlace::Own));
+    let (_, look, _) = respond(ended());
+    assert!(look.is_some(), "a renewal replaces the note in the own row");
+    assert!(matches!(ending.next(START), EndingStep::Finished(3)));
+}
+
+#[test]
+fn a_contender_reads_the_noted_sessions() {
+    let read = |note: Option<SessionNote>| {
+        let mut ending = EndingSessions::noted(NOTES, START);
+        let step = ending.next(START);
+        assert!(matches!(step, EndingStep::Send(Request::GetNote(NOTES))));
+        let place = NotePlace::Own;
+        let noted = note.map(|note| Box::new(Noted { place, note }));
+        ending.handle_response(START, timed(Ok(Response::Note(noted))));
         ending
     };
     assert!(matches!(read(None).next(START), EndingStep::Finished(0)));

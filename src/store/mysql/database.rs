@@ -200,6 +200,8 @@ impl Database {
                     false => Ok(Response::Lost(row)),
                 }
             }
+            Request::GetNote(request) => self.next_note(contender, request),
+            Request::RemoveNote(noted) => self.remove_note(contender, noted),
             Request::EndSessions(request) => self.end_sessions(request),
             Request::HandOff(grant) => self.hand_off(contender, *grant),
             Request::Release(request) => self.release(contender, request),

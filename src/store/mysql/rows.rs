@@ -17,11 +17,15 @@ use crate::lease::{OwnerId, Token};
 use crate::mutant::{self, Safeguard};
 use crate::store::prune::Prunable;
 use crate::store::read_back::{AttemptReadBack, NextGrant, ReleaseReadBack};
+use crate::store::session::SessionNote;
 use crate::store::{
     DatabaseId, EarlierSessions, Expiry, Failure, FailureKind, History, HistoryEntry,
     HistoryOutcome, Holder, LastRun, Lease, LockRecord, Operator, Owner, Pause, QueueLockOwner,
     QueueState, Renewed, Response, ServerTime, Slot, Success, Version, Waiter,
 };
+
+/// The number of a slot, its owner, and the note in it.
+pub(super) type SlotNote = (u32, Option<OwnerId>, SessionNote);
 
 /// Result of a read of one action.
 #[derive(Debug)]
@@ -33,6 +37,8 @@ pub(super) struct ReadResult {
     pub(super) success: Option<Success>,
     /// True if the preceding statement changed a row.
     pub(super) changed: bool,
+    /// True if the tables have slots.
+    pub(super) has_slots: bool,
 }
 
 impl ReadResult {
@@ -100,7 +106,18 @@ pub(super) fn read_result(sets: &[Vec<Row>]) -> Result<ReadResult, Failure> {
         queue: queue(row)?,
         success: success(row)?,
         changed: changed(row)?,
+        has_slots: tables_version(sets)?.is_some_and(|tables| tables.version >= 3),
     })
+}
+
+/// Reads the rows of a `select_notes` statement: the number of each slot with a note, its owner, and the note. Leaves out
+/// notes that this dlock cannot read.
+pub(super) fn slot_notes(sets: &[Vec<Row>]) -> Result<Vec<SlotNote>, Failure> {
+    let notes = each(sets.iter().flatten(), |row, _| {
+        let (number, owner_id) = (required(row, "slot")?, owner_id(row)?);
+        Ok(session_note(row)?.map(|note| (number, owner_id, note)))
+    })?;
+    Ok(notes.into_iter().flatten().collect())
 }
 
 /// Reads the rows of a `select_slots` statement.

@@ -6,13 +6,17 @@ use super::connection::Connection;
 use super::database::Database;
 use super::exchange::RequestKind;
 use super::{rows, session_rows, statements};
+use crate::lease::OwnerId;
 use crate::store::session::{
     CommandConnections, FoundSessions, ListedSession, ServerSession, SessionLook, SessionNote,
     SocketsOfMachine,
 };
 use crate::store::session_states::{SessionState, SessionStates};
 use crate::store::target::Target;
-use crate::store::{EndSessionsRequest, Failure, FailureKind, Response, SessionsLeft, Snapshot};
+use crate::store::{
+    Contender, EndSessionsRequest, Failure, FailureKind, NotePlace, NoteRequest, Noted, Response,
+    SessionsLeft, Snapshot,
+};
 
 impl Database {
     /// Reads the states of the sessions that the records in `snapshot` contain, and their statements if `statements` is
@@ -54,6 +58,55 @@ impl Database {
         list.own_connection = connection.and_then(Connection::tcp_connection);
         let found = look.find(&list, &mut SocketsOfMachine::default());
         Ok((found, list.instance.server))
+    }
+
+    /// Returns the next note of sessions that must end before the work under the lease of `request` starts: a note in
+    /// another row, then the note in the own row. If another contender has the lease, returns the record.
+    pub(super) fn next_note(
+        &mut self,
+        contender: &Contender,
+        request: &NoteRequest,
+    ) -> Result<Response, Failure> {
+        let found = self.current(contender)?;
+        let has_slots = found.has_slots;
+        let record = found.row.ok_or_else(rows::row_missing)?;
+        let is_exclusive = contender.limit.is_exclusive();
+        let is_own = |owner_id: &Option<OwnerId>| *owner_id == Some(request.owner_id);
+        let mut notes = match !is_exclusive || request.of_others && has_slots {
+            true => {
+                let select = statements::select_notes(&contender.action);
+                self.exchange(RequestKind::Read, &select, rows::slot_notes)?
+            }
+            false => Vec::new(),
+        };
+        if is_exclusive && record.lease.owner_id.is_some() && !is_own(&record.lease.owner_id) {
+            return Ok(Response::Record(record));
+        }
+        let own = notes.iter().position(|(_, owner_id, _)| is_own(owner_id));
+        let own = own.map(|index| notes.swap_remove(index).2);
+        let (own, in_record) = match is_exclusive {
+            true => (record.sessions, None),
+            false => (own, record.sessions.filter(|_| request.of_others)),
+        };
+        let others = notes.into_iter();
+        let others = others.filter(|(_, owner_id, _)| request.of_others && owner_id.is_none());
+        let others = others.map(|(number, _, note)| (NotePlace::Slot(number), note));
+        let in_record = in_record.map(|note| (NotePlace::Record, note));
+        let own = own.map(|note| (NotePlace::Own, note));
+        let mut all = in_record.into_iter().chain(others).chain(own);
+        let next = all.next().map(|(place, note)| Noted { place, note });
+        Ok(Response::Note(next.map(Box::new)))
+    }
+
+    /// Removes a note of sessions that have ended.
+    pub(super) fn remove_note(
+        &mut self,
+        contender: &Contender,
+        noted: &Noted,
+    ) -> Result<Response, Failure> {
+        let remove = statements::remove_note(&contender.action, noted);
+        self.exchange(RequestKind::Plain, &remove, rows::is_confirmed)?;
+        Ok(Response::NoteRemoved)
     }
 
     /// Looks for the sessions that a command has left, and kills those that the request does not skip, if it says so.

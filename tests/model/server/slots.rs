@@ -84,6 +84,12 @@ impl Server {
         self.held().all(|slot| count(slot.row.owner_id) == 1)
     }
 
+    /// Returns true if a slot that nobody or `owner_id` holds contains a note.
+    pub(super) fn has_slot_note(&self, owner_id: u8) -> bool {
+        let mut rows = self.slots.iter().map(|slot| &slot.row);
+        rows.any(|row| row.note.is_some() && row.owner_id.is_none_or(|other| other == owner_id))
+    }
+
     /// Takes the holder lock of `owner_id`.
     fn take_holder_lock(&mut self, owner_id: u8, session: Session) {
         let is_owned = |(other, _): &(u8, Session)| *other == owner_id;
@@ -197,7 +203,11 @@ impl Server {
         let slot = Slot { limit, row: lease };
         let mut slots = self.slots.iter_mut();
         match slots.find(|slot| slot.row.owner_id.is_none()) {
-            Some(free) => *free = slot,
+            Some(free) => {
+                let note = free.row.note.filter(|_| !rules.grant_removes_note);
+                *free = slot;
+                free.row.note = note;
+            }
             None => self.slots.push(slot),
         }
         self.queue.retain(|entry| entry.owner_id != owner_id);
@@ -249,6 +259,7 @@ impl Server {
         if is_owner && let Some(row) = self.lease_of_mut(owner_id) {
             row.owner_id = None;
             row.expires = clock;
+            row.note = row.note.filter(|_| !request.clears_sessions);
         }
         let is_left = |token: &u8| self.slots.iter().any(|slot| slot.row.token == *token);
         let next = match token.is_some_and(|token| !is_left(&token)) {
@@ -282,18 +293,26 @@ impl Server {
     }
 
     /// Frees a slot whose lease an operator has revoked.
-    pub(super) fn reconcile_slot(&mut self, clock: i8, owner_id: u8, revoked: Option<Token>) {
+    pub(super) fn reconcile_slot(
+        &mut self,
+        clock: i8,
+        request: &ReleaseRequest,
+        revoked: Option<Token>,
+    ) {
+        let owner_id = request.owner_id.bytes()[NUMBER_BYTE];
         let is_revoked = |row: &&mut Row| row.revoked && revoked == Some(row.version().token);
         if let Some(row) = self.lease_of_mut(owner_id).filter(is_revoked) {
             row.owner_id = None;
             row.expires = clock;
+            row.note = row.note.filter(|_| !request.clears_sessions);
         }
         self.free_shared_record();
     }
 
     /// Frees the record if it is shared and no slot is held.
     pub(super) fn free_shared_record(&mut self) {
-        if self.row.owner_id == Some(SHARED) && self.held().next().is_none() {
+        let has_note = self.slots.iter().any(|slot| slot.row.note.is_some());
+        if self.row.owner_id == Some(SHARED) && self.held().next().is_none() && !has_note {
             self.row.owner_id = None;
         }
     }

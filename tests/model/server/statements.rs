@@ -7,10 +7,12 @@ use dlock::store::session::{
     CommandConnections, ListedSession, ProcessList, ServerInstance, ServerSession, SessionNote,
     SessionPolicy, SocketCheck,
 };
-use dlock::store::{EndSessionsRequest, RenewRequest};
+use dlock::store::{
+    EndSessionsRequest, NotePlace, NoteRequest, Noted, QueueLockOwner, RenewRequest,
+};
 use dlock::sys::tcp::{TcpConnection, TcpSocket};
 
-use super::{Raw, Server, Session, Stage};
+use super::{NUMBER_BYTE, Raw, SHARED, Server, Session, Stage};
 
 /// Port of the server.
 const SERVER_PORT: u16 = 3306;
@@ -32,6 +34,13 @@ pub(crate) struct Statement {
     pub(crate) was_noted: bool,
     /// True if the success of the command is recorded, so that the statement may continue.
     pub(crate) is_left: bool,
+}
+
+impl Statement {
+    /// Returns the number of the client whose command has started the statement.
+    pub(crate) fn client(self) -> usize {
+        usize::from(self.id / STATEMENTS)
+    }
 }
 
 /// A set of session ids.
@@ -219,14 +228,57 @@ impl Server {
             Stage::Note(listed) => look.find(&listed.process_list(), &mut OwnSockets).note,
             _ => None,
         };
-        self.row.note = found.as_ref().map(Note::new);
-        if let Some(note) = self.row.note
+        let owner_id = request.grant.owner_id.bytes()[NUMBER_BYTE];
+        let found = found.as_ref().map(Note::new);
+        if let Some(row) = self.lease_of_mut(owner_id) {
+            row.note = found;
+        }
+        if let Some(note) = found
             && note.restarts == self.restarts
         {
             for statement in &mut self.statements {
                 statement.was_noted |= note.sessions.contains(statement.id);
             }
         }
+    }
+
+    /// Reads the next note of sessions that must end, or the row if another contender has the lease.
+    pub(super) fn next_note(&self, clock: i8, request: &NoteRequest) -> Raw {
+        let owner_id = request.owner_id.bytes()[NUMBER_BYTE];
+        let is_exclusive = self.limit_of(owner_id).is_exclusive();
+        if is_exclusive && self.row.owner_id.is_some_and(|other| other != owner_id) {
+            let view = self.view_of_row(clock, QueueLockOwner::NotQueried, 0);
+            return Raw::Row(view, false);
+        }
+        let own = self.lease_of(owner_id).and_then(|row| row.note);
+        let in_record = (self.row.note).filter(|_| !is_exclusive && request.of_others);
+        let slots = self.slots.iter().zip(1..);
+        let free = slots.filter(|(slot, _)| request.of_others && slot.row.owner_id.is_none());
+        let others = free
+            .filter_map(|(slot, number)| slot.row.note.map(|note| (NotePlace::Slot(number), note)));
+        let in_record = in_record.map(|note| (NotePlace::Record, note));
+        let own = own.map(|note| (NotePlace::Own, note));
+        let mut all = in_record.into_iter().chain(others).chain(own);
+        Raw::Note(all.next())
+    }
+
+    /// Removes a note in a row that nobody holds.
+    pub(super) fn remove_note(&mut self, noted: &Noted) -> Raw {
+        let row = match noted.place {
+            NotePlace::Own => None,
+            NotePlace::Record => Some(&mut self.row).filter(|row| row.owner_id == Some(SHARED)),
+            NotePlace::Slot(number) => {
+                let index = usize::try_from(number - 1).expect("few slots");
+                let slot = self.slots.get_mut(index).map(|slot| &mut slot.row);
+                slot.filter(|row| row.owner_id.is_none())
+            }
+        };
+        if let Some(row) = row
+            && row.note == Some(Note::new(&noted.note))
+        {
+            row.note = None;
+        }
+        Raw::NoteRemoved
     }
 
     /// Looks for sessions and kills them, if the request says so. The kills take effect at the end of the tick.

@@ -3,7 +3,7 @@
 use dlock::lease::limit::Limit;
 use dlock::lease::{OwnerId, Token};
 use dlock::store::read_back::{AttemptReadBack, ReleaseReadBack};
-use dlock::store::{EarlierSessions, Owner, POLLER_TIMEOUT, QueueLockOwner, Request};
+use dlock::store::{EarlierSessions, NotePlace, Owner, POLLER_TIMEOUT, QueueLockOwner, Request};
 
 use super::statements::{Listed, Note, SessionIds};
 use crate::time::whole_ticks;
@@ -150,6 +150,10 @@ pub(crate) struct Behind {
 }
 
 /// The row and the state of the queue in a response.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each flag is an independent column"
+)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct RowView {
     pub(crate) owner_id: Option<u8>,
@@ -168,6 +172,8 @@ pub(crate) struct RowView {
     pub(crate) database: u8,
     /// True if a recorded success makes a run unnecessary.
     pub(crate) is_done: bool,
+    /// True if a slot that nobody or the contender holds contains a note, and the attempt reads it.
+    pub(crate) has_slot_note: bool,
     /// The leases in slots.
     pub(crate) slots: [Option<SlotView>; SLOT_VIEWS],
 }
@@ -204,6 +210,10 @@ pub(crate) enum Raw {
     Noted(RowView, bool, Listed),
     /// The process list, and the sessions that the request has killed.
     Sessions(Listed, SessionIds),
+    /// The next note of sessions that must end.
+    Note(Option<(NotePlace, Note)>),
+    /// The note is removed.
+    NoteRemoved,
     /// The session owns the queue lock.
     HasQueueLock,
     /// The session has released the queue lock for an earlier waiter.
@@ -273,7 +283,8 @@ pub(super) fn owner_id_in(request: &Request) -> u8 {
         Request::Renew(request) => request.grant.owner_id,
         Request::HandOff(grant) => grant.owner_id,
         Request::Release(request) => request.owner_id,
-        Request::Get | Request::EndSessions(_) => return 0,
+        Request::GetNote(request) => request.owner_id,
+        Request::Get | Request::EndSessions(_) | Request::RemoveNote(_) => return 0,
     };
     owner_id.bytes()[NUMBER_BYTE]
 }
@@ -294,9 +305,9 @@ impl RowView {
 
     /// Returns whether the row contains the sessions of an earlier holder.
     pub(crate) const fn sessions(self) -> EarlierSessions {
-        match self.note {
-            Some(_) => EarlierSessions::Noted,
-            None => EarlierSessions::None,
+        match self.note.is_some() || self.has_slot_note {
+            true => EarlierSessions::Noted,
+            false => EarlierSessions::None,
         }
     }
 

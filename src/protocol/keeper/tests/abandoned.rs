@@ -11,8 +11,8 @@ use crate::protocol::acquire::WaitLimits;
 use crate::protocol::renew::Liveness;
 use crate::store::session::{FoundSessions, ServerInstance, SessionNote, SessionPolicy};
 use crate::store::{
-    Failure, FailureKind, HistoryOutcome, LockRecord, QueueLock, ReleaseRequest, Request, Response,
-    RunRecord, SessionsLeft, TimedResponse,
+    Failure, FailureKind, HistoryOutcome, LockRecord, NotePlace, Noted, QueueLock, ReleaseRequest,
+    Request, Response, RunRecord, SessionsLeft, TimedResponse,
 };
 
 const OWNER_ID: OwnerId = OwnerId::new([7; 16]);
@@ -75,9 +75,10 @@ fn response(outcome: Result<Response, Failure>) -> Box<TimedResponse> {
 }
 
 /// Returns the record of a holder whose command has sessions.
-fn record(owner_id: OwnerId) -> LockRecord {
-    LockRecord {
-        sessions: Some(SessionNote {
+fn noted() -> Noted {
+    Noted {
+        place: NotePlace::Own,
+        note: SessionNote {
             instance: ServerInstance {
                 server: "db:3306/1".to_owned(),
                 started: 1,
@@ -85,9 +86,7 @@ fn record(owner_id: OwnerId) -> LockRecord {
             token: TOKEN,
             policy: SessionPolicy::Kill,
             sessions: Vec::new(),
-        }),
-        ..LockRecord::never_held("init".parse().expect("a name"))
-            .with_lease(|lease| lease.owner_id = Some(owner_id))
+        },
     }
 }
 
@@ -102,10 +101,10 @@ fn sent(lease: &mut Keeper, now: BootInstant) -> Request {
 #[test]
 fn sessions_end_before_the_release() {
     let mut lease = lease(SessionPolicy::Kill);
-    assert!(matches!(sent(&mut lease, at(1)), Request::Get));
+    assert!(matches!(sent(&mut lease, at(1)), Request::GetNote(_)));
     lease.handle(
         at(2),
-        Input::Response(response(Ok(Response::Record(record(OWNER_ID))))),
+        Input::Response(response(Ok(Response::Note(Some(Box::new(noted())))))),
     );
     assert!(matches!(sent(&mut lease, at(3)), Request::EndSessions(_)));
     let left = SessionsLeft {
@@ -132,8 +131,9 @@ fn sessions_end_before_the_release() {
 #[test]
 fn sessions_of_another_holder_are_left_alone() {
     let mut lease = lease(SessionPolicy::Kill);
-    assert!(matches!(sent(&mut lease, at(1)), Request::Get));
-    let other = record(OwnerId::new([8; 16]));
+    assert!(matches!(sent(&mut lease, at(1)), Request::GetNote(_)));
+    let other = LockRecord::never_held("init".parse().expect("a name"))
+        .with_lease(|lease| lease.owner_id = Some(OwnerId::new([8; 16])));
     lease.handle(
         at(2),
         Input::Response(response(Ok(Response::Record(other)))),

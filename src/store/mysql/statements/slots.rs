@@ -22,8 +22,8 @@ use crate::lease::OwnerId;
 use crate::lease::action::Action;
 use crate::lease::limit::Limit;
 use crate::store::{
-    AcquireMode, AcquireRequest, Contender, FenceMode, HistoryOutcome, QueueLock, Version,
-    WaitRequest,
+    AcquireMode, AcquireRequest, Contender, FenceMode, HistoryOutcome, NotePlace, Noted, QueueLock,
+    Version, WaitRequest,
 };
 
 /// The table of the leases in slots. It has the columns of a lease that `dlock_lock` has.
@@ -46,7 +46,7 @@ pub(super) fn lease_lock_name(contender: &Contender, owner_id: OwnerId) -> Strin
     }
 }
 
-/// Frees the record if no slot is held any more. A grant between the two statements changes the token, so the record of an
+/// Frees the record if no slot is held any more, and none contains a note of sessions, which the next holder has to end. A grant between the two statements changes the token, so the record of an
 /// action with a lease is never freed. If the statement is not executed, the record stays shared without a lease, which
 /// [`admission`] treats as free.
 pub(super) fn free_shared_record(action: &Action) -> String {
@@ -58,7 +58,8 @@ pub(super) fn free_shared_record(action: &Action) -> String {
     format!(
         "SET @dlock_token=NULL;SELECT token INTO @dlock_token FROM dlock_lock WHERE {shared};\
          UPDATE dlock_lock SET owner_id=NULL,released_at=UTC_TIMESTAMP(6) WHERE {shared} AND token=@dlock_token \
-         AND NOT EXISTS(SELECT 1 FROM dlock_slot AS s WHERE s.action=dlock_lock.action AND s.owner_id IS NOT NULL);"
+         AND NOT EXISTS(SELECT 1 FROM dlock_slot AS s WHERE s.action=dlock_lock.action \
+         AND (s.owner_id IS NOT NULL OR s.sessions IS NOT NULL));"
     )
 }
 
@@ -307,8 +308,40 @@ fn proof(contender: &Contender, request: &AcquireRequest) -> String {
         ),
     };
     format!(
-        "SELECT {REQUEST},{SERVER_TIME} AS server_time,{CHANGED}>0 AS changed,l.sessions IS NOT NULL AS has_sessions,{own}"
+        "SELECT {REQUEST},{SERVER_TIME} AS server_time,{CHANGED}>0 AS changed,\
+         l.sessions IS NOT NULL OR EXISTS(SELECT 1 FROM dlock_slot AS n WHERE n.action=l.action \
+         AND n.sessions IS NOT NULL AND (n.owner_id IS NULL OR n.owner_id={owner_id})) AS has_sessions,{own}",
+        owner_id = hex(request.owner_id.bytes()),
     )
+}
+
+/// Reads the slots of `action` that contain a note of sessions. Returns at least one row.
+pub(in crate::store::mysql) fn select_notes(action: &Action) -> String {
+    format!(
+        "SELECT {REQUEST},s.action,s.slot,s.owner_id,s.sessions FROM (SELECT 1) AS one \
+         LEFT JOIN dlock_slot AS s ON s.action={} AND s.sessions IS NOT NULL ORDER BY s.slot",
+        hex(action.as_str())
+    )
+}
+
+/// Removes a note of sessions from a row that nobody holds, if the row still contains it, and returns 1.
+pub(in crate::store::mysql) fn remove_note(action: &Action, noted: &Noted) -> String {
+    let action = hex(action.as_str());
+    let row = match noted.place {
+        NotePlace::Own => String::new(),
+        NotePlace::Record => format!(
+            "dlock_lock SET sessions=NULL WHERE action={action} AND owner_id={}",
+            hex(OwnerId::SHARED.bytes())
+        ),
+        NotePlace::Slot(number) => format!(
+            "dlock_slot SET sessions=NULL WHERE action={action} AND slot={number} AND owner_id IS NULL"
+        ),
+    };
+    let remove = match row.is_empty() {
+        true => row,
+        false => format!("UPDATE {row} AND sessions={};", hex(noted.note.to_text())),
+    };
+    format!("{remove}SELECT {REQUEST},1 AS answer")
 }
 
 /// Reads the leases in slots, or only that of the owner id `only`. The statement takes no lock, and returns at least one
