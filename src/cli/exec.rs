@@ -12,6 +12,7 @@ use super::observe::ObserveArgs;
 use super::once::OnceArgs;
 use super::value::{Wait, label, note, positive_duration};
 use crate::exit;
+use crate::lease::limit::Limit;
 use crate::store::session::SessionPolicy;
 use crate::sys::stop_signal;
 
@@ -165,6 +166,22 @@ pub struct ExecArgs {
     #[arg(help_heading = "Lock")]
     pub note: Option<String>,
 
+    /// Number of commands that may run at once, this one included.
+    ///
+    /// Each holder has its own number, and the smallest one counts. Only the program of the tests has this option and the
+    /// next one, because `status` and `release` do not know slots yet.
+    #[cfg(feature = "mutants")]
+    #[arg(long, value_name = "N", conflicts_with = "shared")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(help_heading = "Lock")]
+    pub slots: Option<u32>,
+
+    /// Run beside other commands with --shared, but not beside others.
+    #[cfg(feature = "mutants")]
+    #[arg(long)]
+    #[arg(help_heading = "Lock")]
+    pub shared: bool,
+
     /// Write the token to the action's fence, for dlock check --sql.
     ///
     /// The fence is a row that the command can lock in its own transaction.
@@ -214,6 +231,24 @@ pub struct ExecArgs {
 }
 
 impl ExecArgs {
+    /// Returns the limit of the leases.
+    #[cfg(feature = "mutants")]
+    #[must_use]
+    pub fn limit(&self) -> Limit {
+        match self.slots.and_then(std::num::NonZeroU32::new) {
+            _ if self.shared => Limit::NONE,
+            Some(count) => Limit::new(count),
+            None => Limit::ONE,
+        }
+    }
+
+    /// Returns the limit of the leases.
+    #[cfg(not(feature = "mutants"))]
+    #[must_use]
+    pub const fn limit(&self) -> Limit {
+        Limit::ONE
+    }
+
     /// Notes which options in `matches` are given on the command line or by a variable.
     pub fn note_given(&mut self, matches: &ArgMatches) {
         let is_default = |source| source == ValueSource::DefaultValue;

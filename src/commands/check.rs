@@ -68,7 +68,7 @@ fn selected(
 
 /// Returns true if the run that was granted `token` still holds the lock.
 pub(super) fn is_current(record: &LockRecord, token: Token) -> bool {
-    record.lease.version.token == token
-        && record.lease.owner_id.is_some()
-        && record.lease.min_hold_until.is_none()
+    record.leases().any(|lease| {
+        lease.version.token == token && lease.owner_id.is_some() && lease.min_hold_until.is_none()
+    })
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use crate::cli::words::quoted;
 use crate::lease::action::Action;
+use crate::lease::limit::Limit;
 use crate::lease::once::{Once, OnceKey};
 use crate::store::diagnosis::{Diagnosis, is_revoked_late, takeover_in};
 use crate::store::session::{ListedSession, SessionPolicy};
-use crate::store::{Expiry, LockRecord, LockState, Operator, Pause, Snapshot, Success};
+use crate::store::{Expiry, LockRecord, LockState, Operator, Pause, Slot, Snapshot, Success};
 use crate::sys::tree::Leftovers;
 
 /// Minimum difference between two clocks at which dlock reports the difference.
@@ -17,6 +18,9 @@ const MIN_CLOCK_DIFFERENCE: Duration = Duration::from_secs(2);
 
 /// Message of a list of locks without any lock.
 pub const NOTHING_HELD: &str = "nothing is held, and there are no waiters";
+
+/// Maximum number of holders that a message names.
+const LABELS: usize = 3;
 
 /// Diagnosis of an action that the tables do not contain.
 const UNKNOWN: &str = "this database has no action with this name";
@@ -185,12 +189,36 @@ pub fn holding(action: &Action, seen: &LockRecord) -> String {
         LockState::Free => format!("{action} is free, but others are waiting for it"),
         LockState::Paused => format!("{action} is {}", paused(seen)),
         LockState::Odd => format!("{action} has an {}", odd(seen)),
+        LockState::Held | LockState::Expired | LockState::Revoked if seen.is_shared() => {
+            format!("{action} is held by {}", holders_in_slots(seen))
+        }
         LockState::Held | LockState::Expired | LockState::Revoked => format!(
             "{action} is held by {} (token {}, acquired {} ago, {left}{min_hold}{revoked}{note})",
             seen.lease.holder.label,
             seen.lease.version.token,
             duration(seen.lease.held_for),
         ),
+    }
+}
+
+/// Returns the labels of the holders in slots, the oldest first, and how many leases the limits allow.
+fn holders_in_slots(seen: &LockRecord) -> String {
+    let mut slots: Vec<_> = seen.slots.iter().collect();
+    slots.sort_by_key(|slot| slot.lease.version.token);
+    let label = |slot: &&Slot| slot.lease.holder.label.clone();
+    let mut labels: Vec<_> = slots.iter().take(LABELS).map(label).collect();
+    if slots.len() > LABELS {
+        labels.push(format!("{} more", slots.len() - LABELS));
+    }
+    let last = labels.pop().unwrap_or_default();
+    let labels = match labels.is_empty() {
+        true => last,
+        false => format!("{} and {last}", labels.join(", ")),
+    };
+    let limit = slots.iter().map(|slot| slot.limit).min();
+    match limit.and_then(Limit::count) {
+        Some(limit) => format!("{labels} ({} of {limit} slots)", slots.len()),
+        None => format!("{labels} (shared)"),
     }
 }
 

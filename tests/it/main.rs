@@ -76,6 +76,7 @@ mod session_settings;
 mod sessions;
 mod several;
 mod signals;
+mod slots;
 mod slow_reader;
 mod snapshots;
 mod start_failures;

@@ -19,7 +19,6 @@ use crate::event::address_reader;
 use crate::exit::{ExitError, Status};
 use crate::lease::Token;
 use crate::lease::action::Action;
-use crate::lease::limit::Limit;
 use crate::lease::timing::Timing;
 use crate::protocol::acquire::WaitLimits;
 use crate::protocol::keeper::KeeperSettings;
@@ -75,6 +74,7 @@ impl ExecPlan {
         let timing =
             Timing::new(args.ttl, args.grace).map_err(|why| ExitError::new(Status::USAGE, why))?;
         let actions = sorted(&args).map_err(|why| ExitError::new(Status::USAGE, why))?;
+        let limit = args.limit();
         let program = args.command.first().context("no command")?;
         find_program(program, env::var_os("PATH").as_deref())
             .map_err(|why| unstartable(&args.command, &why))?;
@@ -90,7 +90,7 @@ impl ExecPlan {
             action,
             holder: holder.clone(),
             ttl: timing.ttl,
-            limit: Limit::ONE,
+            limit,
             once: args.once.once(),
             history: args.history,
             fence: match args.fence {
@@ -112,7 +112,7 @@ impl ExecPlan {
             contenders: actions.into_iter().map(contender).collect(),
             keeper: KeeperSettings {
                 timing,
-                limit: Limit::ONE,
+                limit,
                 limits,
                 policy: args.server_sessions,
                 liveness: match args.heartbeat_file {

@@ -97,7 +97,10 @@ impl Database {
         let read = |sets: &[Vec<_>]| Ok((rows::is_read_only(sets)?, rows::read_result(sets)?));
         match self.exchange(RequestKind::Read, &select, read)? {
             (true, _) => Err(self.read_only()),
-            (false, found) => Ok(found.or_unknown(&contender.action)),
+            (false, mut found) => {
+                self.read_slots(contender, QueueLock::Unavailable, &mut found)?;
+                Ok(found.or_unknown(&contender.action))
+            }
         }
     }
 

@@ -74,13 +74,8 @@ impl Database {
         let mut found = self.exchange(RequestKind::Plain, &packet, rows::read_result)?;
         if let Some(entry) = entry
             && is_exclusive
-            && let Some(row) = &mut found.row
-            && row.is_shared()
         {
-            let sent = self.timing.sent;
-            let packet = slots(entry.queue_lock);
-            row.slots = self.exchange(RequestKind::Plain, &packet, rows::slots)?;
-            self.timing.sent = sent;
+            self.read_slots(contender, entry.queue_lock, &mut found)?;
         }
         if entry.is_some()
             && let Some(row) = &mut found.row
@@ -94,6 +89,24 @@ impl Database {
             row.lease.session_alive = is_alive.then_some(true);
         }
         Ok(found)
+    }
+
+    /// Reads the leases in slots, if the record shows that there may be one.
+    pub(super) fn read_slots(
+        &mut self,
+        contender: &Contender,
+        queue_lock: QueueLock,
+        found: &mut ReadResult,
+    ) -> Result<(), Failure> {
+        if let Some(row) = &mut found.row
+            && row.is_shared()
+        {
+            let sent = self.timing.sent;
+            let packet = statements::select_slots(&contender.action, queue_lock, None);
+            row.slots = self.exchange(RequestKind::Read, &packet, rows::slots)?;
+            self.timing.sent = sent;
+        }
+        Ok(())
     }
 
     /// Does the same as [`Self::query`] without an entry, but also reads the lease of `owner_id` if it is in a slot.
