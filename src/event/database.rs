@@ -117,12 +117,6 @@ impl DatabaseThread {
         }
     }
 
-    /// Returns true if a request is open.
-    #[must_use]
-    pub const fn is_open(&self) -> bool {
-        self.open > 0
-    }
-
     /// Returns true if an open request waits for the queue lock.
     #[must_use]
     pub const fn is_waiting_turn(&self) -> bool {

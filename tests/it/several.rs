@@ -257,13 +257,13 @@ fn names_that_cannot_be_used_together_are_refused() {
     several(&database, &["web", "api", "web"])
         .args(["--", "true"])
         .run()
-        .expect(64, "", "-a web is given twice: give it once");
+        .expect(64, "", "web is given twice: write -a api -a web");
     let many: Vec<String> = (0..17).map(|number| format!("n{number}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     several(&database, &many).args(["--", "true"]).run().expect(
         64,
         "",
-        "17 names are given; at most 16 are allowed",
+        "17 names are given; at most 16 are allowed: let one name stand for several of them",
     );
     for once in ["--once", "--once-per=1h"] {
         several(&database, &["web", "api"])

@@ -189,14 +189,20 @@ fn sorted(args: &ExecArgs) -> Result<Vec<Action>, String> {
     let mut actions = args.names.actions();
     if actions.len() > MAX_NAMES {
         return Err(format!(
-            "{} names are given; at most {MAX_NAMES} are allowed: use one name for several of them",
+            "{} names are given; at most {MAX_NAMES} are allowed: let one name stand for several of them, as in \
+             dlock exec services -- ./deploy.sh",
             actions.len()
         ));
     }
     actions.sort();
     if let Some([twice, _]) = actions.array_windows().find(|[one, other]| one == other) {
         let twice = argument(twice);
-        return Err(format!("-a {twice} is given twice: give it once"));
+        actions.dedup();
+        let once = actions
+            .iter()
+            .map(|action| format!("-a {}", argument(action)));
+        let once = once.collect::<Vec<_>>().join(" ");
+        return Err(format!("{twice} is given twice: write {once}"));
     }
     if actions.len() > 1 && args.once.once().is_some() {
         return Err(String::from(
