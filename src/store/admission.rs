@@ -47,6 +47,15 @@ impl Observations {
         }
     }
 
+    /// Returns true if a lease in a slot has an earlier version than `before`, so the database has lost writes.
+    #[must_use]
+    pub fn has_older_slot(&self, before: &Self) -> bool {
+        self.slots.iter().any(|(number, now)| {
+            let before = before.slot(*number);
+            before.is_some_and(|before| now.is_older_than(&before))
+        })
+    }
+
     /// Removes the times of observations after which a lease may be taken over in any case.
     pub fn normalize_for_model(&mut self, now: BootInstant) {
         let slots = self.slots.iter_mut().map(|(_, observation)| observation);

@@ -136,7 +136,7 @@ impl LostGrants {
     }
 
     /// Treats a lost lease as live for a ttl from `received`.
-    fn suspect(&mut self, received: BootInstant) {
+    pub fn suspect(&mut self, received: BootInstant) {
         if !mutant::is_disabled(Safeguard::LostGrant) {
             self.until = Some(received + self.longest_ttl);
         }

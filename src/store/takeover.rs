@@ -64,6 +64,12 @@ impl Observation {
         }
     }
 
+    /// Returns true if this observation is of an earlier version than `before`. Versions only grow, unless the database has
+    /// lost writes.
+    pub(super) fn is_older_than(&self, before: &Self) -> bool {
+        self.version < before.version
+    }
+
     /// Returns the time at which the record will have been unchanged for a full ttl.
     #[must_use]
     pub fn stale_at(&self) -> BootInstant {

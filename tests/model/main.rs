@@ -21,6 +21,8 @@
 //! - Commands that end at any time, waiters that give up, and an operator that revokes a lease.
 //! - Commands with `--once`, and a server that refuses to write the history.
 //! - Reads over a new connection, before a command starts and while it runs. They may fail, or find another server.
+//! - Leases in slots (`server/slots`): each client has a limit. An operator revokes only leases in the record, and a grant of
+//!   a slot that the database has lost is not written again.
 //!
 //! `several` checks processes with several locks in a smaller model, without broken connections.
 //!
@@ -109,19 +111,48 @@ fn no_command_runs_beside_more_commands_than_its_limit_allows() {
             FROZEN_TAKEN_OVER,
             LOST_RESPONSE_SURVIVED,
         ]);
-    }
-    for limits in [[TWO, Limit::NONE], [TWO, TWO]] {
-        let run = Run {
-            limits,
-            kinds: FaultKinds::All,
-            faults: 1,
-            ..SLOTS
+        let rules = Rules {
+            no_queue_lock: true,
+            ..run.rules
         };
-        check("slots", run).assert_holds(&[HANDED_OVER, SHARED_RUN, LOST_RESPONSE_SURVIVED]);
+        check("without named locks", Run { rules, ..run }).assert_holds(&[HANDED_OVER]);
     }
+    let run = Run {
+        kinds: FaultKinds::All,
+        faults: 1,
+        ..SLOTS
+    };
+    check("slots", run).assert_holds(&[HANDED_OVER, SHARED_RUN, LOST_RESPONSE_SURVIVED]);
 }
 
-/// In these runs, the statement of a dead holder may be noted in a slot or in the record.
+/// The faults of the other runs beside a lease in a slot.
+#[test]
+fn limits_hold_after_a_fail_over_a_clock_that_is_set_or_a_third_process() {
+    let shared = Run {
+        limits: [Limit::ONE, Limit::NONE],
+        faults: 1,
+        horizon: 5,
+        ..Run::sound()
+    };
+    let run = Run {
+        processes: [2, 1],
+        ..shared
+    };
+    check("three processes", run).assert_holds(&[HANDED_OVER, DEAD_TAKEN_OVER]);
+    let run = Run {
+        clock_steps: &[6],
+        kinds: FaultKinds::StopsAndQuits,
+        ..shared
+    };
+    check("a clock that is set", run).assert_holds(&[HANDED_OVER]);
+    let run = Run {
+        limits: [Limit::NONE, Limit::ONE],
+        horizon: 3,
+        ..AFTER_FAIL_OVER
+    };
+    check("a fail-over", run).assert_holds(&[HANDED_OVER]);
+}
+
 #[test]
 fn noted_statements_of_dead_holders_count_for_the_limits() {
     for limits in [[Limit::ONE, Limit::NONE], [Limit::NONE, Limit::ONE]] {

@@ -62,6 +62,7 @@ impl Acquire {
         // The holder's session has lost the queue lock that this session owns, so it has ended.
         let before = self.observed.as_ref().map(|last| &last.observed);
         let observed = Observations::next(before, received, record);
+        let has_older_slot = before.is_some_and(|before| observed.has_older_slot(before));
         let holder_is_gone =
             queue.lock_owner == QueueLockOwner::Own && record.lease.had_queue_lock_here;
         let session = match (self.queue_lock(), queue.lock_owner) {
@@ -82,6 +83,9 @@ impl Acquire {
         });
         self.lost_grants
             .observe((sent, received), record, queue.database);
+        if has_older_slot {
+            self.lost_grants.suspect(received);
+        }
         let lost_until = self.lost_grants.live_until(now);
         admission.at = admission.at.max(lost_until.unwrap_or(received));
         admission

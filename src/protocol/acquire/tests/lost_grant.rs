@@ -5,11 +5,12 @@ use super::{
     LEFT, OWN_ID, START, acquisition, failure, first_attempt, queue_state, record, secs,
     send_first_attempt, timed_response, until_attempt,
 };
-use crate::lease::Token;
 use crate::lease::instant::BootInstant;
+use crate::lease::limit::Limit;
+use crate::lease::{OwnerId, Token};
 use crate::store::{
-    DatabaseId, Expiry, FailureKind, LockRecord, QueueLockOwner, QueueState, Request, Response,
-    Version,
+    AcquireMode, DatabaseId, Expiry, FailureKind, LockRecord, QueueLockOwner, QueueState, Request,
+    Response, Slot, Version,
 };
 
 /// Returns the record of a free action with this token.
@@ -184,4 +185,37 @@ fn earlier_lease_of_this_process_is_freed_if_it_appears_again() {
     let server = |_| (free(12), queue_of(1, QueueLockOwner::Own));
     let (at, _) = until_attempt(&mut acquire, now, &server);
     assert!(at.since(now) >= secs(30), "{:?}", at.since(now));
+}
+
+/// A restored table may have lost only renewals of a lease in a slot. Its holder then believes in a later deadline.
+#[test]
+fn slot_with_fewer_renewals_than_before_delays_the_attempt() {
+    let server = |now: BootInstant| {
+        let (renewals, expiry) = match now < START + secs(3) {
+            true => (4, LEFT),
+            false => (1, Expiry::Ago(secs(10))),
+        };
+        let slot = record(renewals, expiry).with_lease(|lease| lease.session_alive = Some(false));
+        let shared = record(0, LEFT).with_lease(|lease| lease.owner_id = Some(OwnerId::SHARED));
+        let shared = LockRecord {
+            slots: vec![Slot {
+                number: 1,
+                limit: Limit::NONE,
+                lease: slot.lease,
+            }],
+            ..shared
+        };
+        (shared, queue_of(1, QueueLockOwner::Own))
+    };
+    let mut acquire = acquisition(None);
+    first_attempt(&mut acquire, &server);
+    let (at, request) = until_attempt(&mut acquire, START, &server);
+    assert!(at.since(START) >= secs(33), "{:?}", at.since(START));
+    assert!(matches!(
+        request.mode,
+        AcquireMode::AmongSlots {
+            dead: Some((1, _)),
+            ..
+        }
+    ));
 }
