@@ -102,6 +102,8 @@ pub struct Noted {
     pub place: NotePlace,
     /// The note.
     pub note: SessionNote,
+    /// The text of the note as the row contains it. A newer dlock may have written more than this one reads.
+    pub text: String,
 }
 
 /// The row that contains a note of sessions.

@@ -132,7 +132,8 @@ fn note_in_a_free_slot_is_read_by_every_later_holder_until_it_is_removed() {
         };
         let [mut first, mut second, mut third] = [3, 4, 5].map(sharer);
         let grants = [first.granted(), second.granted()];
-        let note = r#"{"server":"s","started":1,"token":7,"policy":"kill","sessions":[]}"#;
+        let note =
+            r#"{"server":"s","started":1,"token":7,"policy":"kill","sessions":[],"newer":1}"#;
         scene.change(&format!("UPDATE dlock_slot SET sessions='{note}'"));
         assert_eq!(
             read(&mut first).map(|noted| noted.place),

@@ -83,9 +83,10 @@ pub(crate) fn interpret(
         (Request::GetNote(_), Raw::Row(view_of_row, _)) => Response::Record(record(view_of_row)),
         (Request::GetNote(_), Raw::Note(noted)) => {
             let noted = noted.filter(|_| variant != Variant::EarlierStatementsIgnored);
-            let noted = noted.map(|(place, note)| Noted {
-                place,
-                note: note.session_note(),
+            let noted = noted.map(|(place, note)| {
+                let note = note.session_note();
+                let text = note.to_text();
+                Noted { place, note, text }
             });
             Response::Note(noted.map(Box::new))
         }

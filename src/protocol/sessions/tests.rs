@@ -336,7 +336,8 @@ fn notes_in_other_rows_are_removed_one_after_another() {
     };
     let noted = |place| {
         let note = note(&[listed(1, "Query")]);
-        Response::Note(Some(Box::new(Noted { place, note })))
+        let text = note.to_text();
+        Response::Note(Some(Box::new(Noted { place, note, text })))
     };
     let ended = || {
         Response::Sessions(Box::new(SessionsLeft {
@@ -368,7 +369,10 @@ fn a_contender_reads_the_noted_sessions() {
         let step = ending.next(START);
         assert!(matches!(step, EndingStep::Send(Request::GetNote(NOTES))));
         let place = NotePlace::Own;
-        let noted = note.map(|note| Box::new(Noted { place, note }));
+        let noted = note.map(|note| {
+            let text = note.to_text();
+            Box::new(Noted { place, note, text })
+        });
         ending.handle_response(START, timed(Ok(Response::Note(noted))));
         ending
     };

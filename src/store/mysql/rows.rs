@@ -24,8 +24,8 @@ use crate::store::{
     QueueState, Renewed, Response, ServerTime, Slot, Success, Version, Waiter,
 };
 
-/// The number of a slot, its owner, and the note in it.
-pub(super) type SlotNote = (u32, Option<OwnerId>, SessionNote);
+/// The number of a slot, or 0 for the record, its owner, the note in it, and the text of the note.
+pub(super) type SlotNote = (u32, Option<OwnerId>, SessionNote, String);
 
 /// Result of a read of one action.
 #[derive(Debug)]
@@ -115,7 +115,8 @@ pub(super) fn read_result(sets: &[Vec<Row>]) -> Result<ReadResult, Failure> {
 pub(super) fn slot_notes(sets: &[Vec<Row>]) -> Result<Vec<SlotNote>, Failure> {
     let notes = each(sets.iter().flatten(), |row, _| {
         let (number, owner_id) = (required(row, "slot")?, owner_id(row)?);
-        Ok(session_note(row)?.map(|note| (number, owner_id, note)))
+        let text = text(row, "sessions")?;
+        Ok(session_note(row)?.map(|note| (number, owner_id, note, text)))
     })?;
     Ok(notes.into_iter().flatten().collect())
 }

@@ -70,31 +70,35 @@ impl Database {
         let found = self.current(contender)?;
         let has_slots = found.has_slots;
         let record = found.row.ok_or_else(rows::row_missing)?;
+        let is_own = |owner_id: Option<OwnerId>| owner_id == Some(request.owner_id);
         let is_exclusive = contender.limit.is_exclusive();
-        let is_own = |owner_id: &Option<OwnerId>| *owner_id == Some(request.owner_id);
-        let mut notes = match !is_exclusive || request.of_others && has_slots {
-            true => {
-                let select = statements::select_notes(&contender.action);
-                self.exchange(RequestKind::Read, &select, rows::slot_notes)?
-            }
-            false => Vec::new(),
-        };
-        if is_exclusive && record.lease.owner_id.is_some() && !is_own(&record.lease.owner_id) {
+        if is_exclusive && record.lease.owner_id.is_some() && !is_own(record.lease.owner_id) {
             return Ok(Response::Record(record));
         }
-        let own = notes.iter().position(|(_, owner_id, _)| is_own(owner_id));
-        let own = own.map(|index| notes.swap_remove(index).2);
-        let (own, in_record) = match is_exclusive {
-            true => (record.sessions, None),
-            false => (own, record.sessions.filter(|_| request.of_others)),
-        };
-        let others = notes.into_iter();
-        let others = others.filter(|(_, owner_id, _)| request.of_others && owner_id.is_none());
-        let others = others.map(|(number, _, note)| (NotePlace::Slot(number), note));
-        let in_record = in_record.map(|note| (NotePlace::Record, note));
-        let own = own.map(|note| (NotePlace::Own, note));
-        let mut all = in_record.into_iter().chain(others).chain(own);
-        let next = all.next().map(|(place, note)| Noted { place, note });
+        if is_exclusive && !(request.of_others && has_slots) {
+            let own = record.sessions.map(|note| Noted {
+                place: NotePlace::Own,
+                text: note.to_text(),
+                note,
+            });
+            return Ok(Response::Note(own.map(Box::new)));
+        }
+        let select = statements::select_notes(&contender.action);
+        let notes = self.exchange(RequestKind::Read, &select, rows::slot_notes)?;
+        let placed = notes
+            .into_iter()
+            .filter_map(|(number, owner_id, note, text)| {
+                let place = match number {
+                    _ if is_own(owner_id) || number == 0 && is_exclusive => NotePlace::Own,
+                    _ if !request.of_others => return None,
+                    0 => NotePlace::Record,
+                    _ if owner_id.is_some() => return None,
+                    _ => NotePlace::Slot(number),
+                };
+                Some(Noted { place, note, text })
+            });
+        let (own, others): (Vec<_>, Vec<_>) = placed.partition(|it| it.place == NotePlace::Own);
+        let next = others.into_iter().chain(own).next();
         Ok(Response::Note(next.map(Box::new)))
     }
 

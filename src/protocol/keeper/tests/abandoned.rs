@@ -87,6 +87,7 @@ fn noted() -> Noted {
             policy: SessionPolicy::Kill,
             sessions: Vec::new(),
         },
+        text: String::new(),
     }
 }
 

@@ -315,12 +315,15 @@ fn proof(contender: &Contender, request: &AcquireRequest) -> String {
     )
 }
 
-/// Reads the slots of `action` that contain a note of sessions. Returns at least one row.
+/// Reads the slots of `action` that contain a note of sessions, and the record as slot 0 if it contains one. Returns at
+/// least one row.
 pub(in crate::store::mysql) fn select_notes(action: &Action) -> String {
+    let action = hex(action.as_str());
     format!(
-        "SELECT {REQUEST},s.action,s.slot,s.owner_id,s.sessions FROM (SELECT 1) AS one \
-         LEFT JOIN dlock_slot AS s ON s.action={} AND s.sessions IS NOT NULL ORDER BY s.slot",
-        hex(action.as_str())
+        "SELECT {REQUEST},s.action,s.slot,s.owner_id,s.sessions FROM (SELECT 1) AS one LEFT JOIN (\
+         SELECT action,0 AS slot,owner_id,sessions FROM dlock_lock WHERE action={action} UNION ALL \
+         SELECT action,slot,owner_id,sessions FROM dlock_slot WHERE action={action}) AS s \
+         ON s.sessions IS NOT NULL ORDER BY s.slot"
     )
 }
 
@@ -339,7 +342,7 @@ pub(in crate::store::mysql) fn remove_note(action: &Action, noted: &Noted) -> St
     };
     let remove = match row.is_empty() {
         true => row,
-        false => format!("UPDATE {row} AND sessions={};", hex(noted.note.to_text())),
+        false => format!("UPDATE {row} AND sessions={};", hex(&noted.text)),
     };
     format!("{remove}SELECT {REQUEST},1 AS answer")
 }
