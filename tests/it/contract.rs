@@ -7,8 +7,8 @@ use std::time::Duration;
 use dlock::lease::limit::Limit;
 use dlock::lease::{Grant, OwnerId, Token};
 use dlock::store::{
-    AcquireMode, AcquireRequest, Contender, Expiry, LockRecord, Loss, QueueEntry, QueueLock,
-    Reassertion, ReleaseRequest, RenewRequest, Request, Response, Slot, Store, Version,
+    AcquireMode, AcquireRequest, Contender, Expiry, LastRead, LockRecord, Loss, QueueEntry,
+    QueueLock, Reassertion, ReleaseRequest, RenewRequest, Request, Response, Slot, Store, Version,
 };
 
 /// A server with one action, which nobody has used yet.
@@ -379,6 +379,25 @@ fn slot_of_a_dead_holder_is_freed_unless_it_was_renewed(scene: &dyn Scene) {
         dead: Some((slots[index].number, slots[index].lease.version)),
         fenced: false,
     };
+    // This database has lost writes that the contender has read, so the slot may belong to a live holder.
+    let version = Version {
+        token: Token(grants[1].token.0 + 1),
+        renewals: 0,
+    };
+    let late = Request::TryAcquire(AcquireRequest {
+        owner_id: other.owner_id,
+        mode: take(1),
+        queue_lock: QueueLock::Unavailable,
+        last_read: Some(LastRead {
+            database: None,
+            version,
+            highest_token: version.token,
+        }),
+        in_order: false,
+        prune_dead: true,
+    });
+    assert!(matches!(other.send(&late), Response::NotAcquired(..)));
+    assert_eq!(other.record().slots.len(), 2);
     assert_eq!(one.renew(grants[0]), Response::Renewed(None));
     assert!(matches!(other.attempt(take(0)), Response::NotAcquired(..)));
     assert_eq!(one.renew(grants[0]), Response::Renewed(None));

@@ -175,3 +175,23 @@ fn slot_of_a_killed_dlock_is_released_by_its_monitor() {
         is_free(&database);
     }
 }
+
+#[test]
+fn tables_without_slots_are_refused_and_not_changed() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("slots");
+        dlock(&database, &["setup", "-q"]).run().expect(0, "", "");
+        let mut admin = database.admin_conn();
+        for statement in ["DROP TABLE dlock_slot", "UPDATE dlock_schema SET version=2"] {
+            admin.query_drop(statement).expect("root may do this");
+        }
+        let exec = ["exec", "init", "--shared", "--", "true"];
+        let refused = dlock(&database, &exec).run();
+        refused.expect(78, "", "have schema version 2: run dlock setup");
+        dlock(&database, &["exec", "init", "--", "true"])
+            .run()
+            .expect(0, "", "");
+        dlock(&database, &["setup", "-q"]).run().expect(0, "", "");
+        dlock(&database, &exec).run().expect(0, "", "");
+    }
+}

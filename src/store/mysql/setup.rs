@@ -207,9 +207,12 @@ impl Database {
         let found = self.exchange(RequestKind::Plain, &packet, rows::tables_version)?;
         schema.check(found)?;
         if let Some(found) = found.filter(|found| found.version != schema.version) {
+            let program = match found.version < schema.version {
+                true => String::new(),
+                false => format!(" with a dlock that has schema version {}", found.version),
+            };
             let message = format!(
-                "a table is missing, and the other tables have schema version {0}: \
-                 run dlock setup with a dlock that has schema version {0}",
+                "a table is missing, and the other tables have schema version {}: run dlock setup{program}",
                 found.version
             );
             return Err(Failure::new(FailureKind::Config, message));

@@ -26,6 +26,7 @@ fn the_first_exec_in_an_empty_database_creates_the_tables() {
                 "dlock_history",
                 "dlock_lock",
                 "dlock_schema",
+                "dlock_slot",
                 "dlock_success",
                 "dlock_waiter"
             ],
@@ -35,7 +36,7 @@ fn the_first_exec_in_an_empty_database_creates_the_tables() {
             .admin_conn()
             .query("SELECT version FROM dlock_schema")
             .expect("root has the privilege");
-        assert_eq!(versions, [2], "{flavour}");
+        assert_eq!(versions, [3], "{flavour}");
     }
 }
 
@@ -74,7 +75,7 @@ fn concurrent_first_execs_all_run() {
             .admin_conn()
             .query("SELECT version FROM dlock_schema")
             .expect("root has the privilege");
-        assert_eq!(versions, [2], "{flavour}");
+        assert_eq!(versions, [3], "{flavour}");
     }
 }
 
@@ -119,7 +120,7 @@ fn tables_of_another_version_are_not_used_or_changed() {
         let before = rows();
         for (version, advice) in [
             (
-                "UPDATE dlock_schema SET version = 3, min_version = 3",
+                "UPDATE dlock_schema SET version = 4, min_version = 4",
                 "use a newer dlock",
             ),
             (

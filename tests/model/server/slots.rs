@@ -132,6 +132,10 @@ impl Server {
         if !limit.is_exclusive() && queue_lock == QueueLock::Available {
             self.take_holder_lock(owner_id, session);
         }
+        let has_queue_lock = self.queue_lock.first() == Some(&session);
+        if queue_lock == QueueLock::Available && !has_queue_lock {
+            return false;
+        }
         if let AcquireMode::AmongSlots {
             dead: Some((slot, version)),
             ..
@@ -150,12 +154,10 @@ impl Server {
                 self.row.owner_id.is_none() || is_shared || accepts_hand_off
             }
         };
-        let has_queue_lock = self.queue_lock.first() == Some(&session);
         let is_paused = self.row.paused.is_some_and(|until| until > clock);
-        let may_try = queue_lock == QueueLock::Unavailable || has_queue_lock;
         let has_slot = !limit.is_exclusive() && self.lease_of(owner_id).is_some();
         let is_refused = is_paused || has_slot || !self.has_room(limit, rules);
-        if !is_expected || !may_try || is_refused {
+        if !is_expected || is_refused {
             return false;
         }
         if let (AcquireMode::TakeOver { .. }, Some(before)) = (mode, self.row.owner_id) {

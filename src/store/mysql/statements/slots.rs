@@ -26,6 +26,9 @@ use crate::store::{
     Version, WaitRequest,
 };
 
+/// The token of the record while the transaction has locked it. NULL if it has not.
+const LOCKED: &str = "@dlock_locked";
+
 /// The table of the leases in slots. It has the columns of a lease that `dlock_lock` has.
 pub(super) const SLOTS: &str = "dlock_slot";
 
@@ -97,7 +100,9 @@ fn has_room(contender: &Contender, owner_id: OwnerId) -> String {
 /// without them.
 ///
 /// The packet first locks the record with a statement of its own, so that the following statements count the leases
-/// that exist then: a statement that waits for the lock counts those from before its wait. Then it frees the slot of a
+/// that exist then: a statement that waits for the lock counts those from before its wait. The lock has the conditions
+/// of an exclusive grant that depend on the queue lock, the database and the queue. Without it, the packet changes
+/// nothing, also not the slot of a holder whose renewals this database may have lost. Then the packet frees the slot of a
 /// dead holder if the attempt says so, and changes the record if the limits allow one more lease. An exclusive lease is
 /// in the record. Any other lease is then written to the free slot with the smallest number, which the packet creates
 /// if there is none, and the queue lock is released for the next contender. Until the commit, the lock of the record
@@ -131,9 +136,10 @@ pub(super) fn admission(
         ),
         FenceMode::Unchanged => ("BEGIN;".to_owned(), "COMMIT;".to_owned()),
     };
-    let lock =
-        format!("SELECT token INTO @dlock_token FROM dlock_lock WHERE action={action} FOR UPDATE;");
     let required = required(request, after_wait, &name);
+    let lock = format!(
+        "SET {LOCKED}=NULL;SELECT token INTO {LOCKED} FROM dlock_lock WHERE action={action}{required} FOR UPDATE;"
+    );
     let conditions = format!("{NOT_PAUSED}{required}{}", passable(fence));
     let end_of_old = end_of_old_holder(contender, request.mode, &conditions);
     let free = match request.mode {
@@ -143,7 +149,7 @@ pub(super) fn admission(
         } => free_dead_slot(contender, slot, version),
         _ => String::new(),
     };
-    let update = update_record(contender, request, fence, &required);
+    let update = update_record(contender, request, fence);
     let (take_holder_lock, write) = match is_exclusive {
         true => Default::default(),
         false => write_slot(contender, request, &name),
@@ -156,12 +162,7 @@ pub(super) fn admission(
 }
 
 /// Returns the UPDATE that takes the next token in the record if the contender may be granted a lease.
-fn update_record(
-    contender: &Contender,
-    request: &AcquireRequest,
-    fence: FenceMode,
-    required: &str,
-) -> String {
+fn update_record(contender: &Contender, request: &AcquireRequest, fence: FenceMode) -> String {
     let highest = request.last_read.map_or_else(String::new, |last| {
         format!(",{}", last.highest_token.0.saturating_add(1))
     });
@@ -203,7 +204,7 @@ fn update_record(
         .map_or_else(String::new, |condition| format!(" AND NOT {condition}"));
     format!(
         "UPDATE dlock_lock SET {fenced}token=GREATEST(token+1,{SERVER_TIME}{highest}),{lease} \
-         WHERE action={action} AND {version}{required} AND {expected} AND {NOT_PAUSED}{not_done}{passable} AND {has_room};",
+         WHERE action={action} AND {LOCKED} IS NOT NULL AND {version} AND {expected} AND {NOT_PAUSED}{not_done}{passable} AND {has_room};",
         action = hex(contender.action.as_str()),
         version = schema::current().accepts_tables(),
         passable = passable(fence),
@@ -272,7 +273,8 @@ fn free_dead_slot(contender: &Contender, slot: u32, version: Version) -> String 
         holder_lock_name("owner_id")
     );
     let condition = format!(
-        "action={} AND slot={slot} AND owner_id IS NOT NULL AND {} AND NOT {is_alive} AND {}",
+        "action={} AND slot={slot} AND owner_id IS NOT NULL AND {} AND NOT {is_alive} \
+         AND {LOCKED} IS NOT NULL AND {}",
         hex(action.as_str()),
         seen(version),
         schema::current().accepts_tables(),
