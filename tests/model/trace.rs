@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use dlock::protocol::keeper::Notice;
-use dlock::store::{AcquireMode, Failure, Request, Response};
+use dlock::store::{AcquireMode, Failure, NotePlace, Request, Response};
 
 thread_local! {
     /// The lines since the last call of [`take`]. None if nothing is traced.
@@ -64,10 +64,13 @@ pub(crate) fn response(outcome: &Result<Response, Failure>) -> String {
             "held".to_owned()
         }
         Ok(Response::NotAcquired(..)) => "not acquired".to_owned(),
-        Ok(Response::Record(record)) => match &record.sessions {
-            Some(_) => "the record notes sessions".to_owned(),
-            None => "the record notes no sessions".to_owned(),
+        Ok(Response::Note(Some(noted))) => match noted.place {
+            NotePlace::Own => "sessions are noted in the own row".to_owned(),
+            NotePlace::Record => "sessions are noted in the record".to_owned(),
+            NotePlace::Slot(number) => format!("sessions are noted in slot {number}"),
         },
+        Ok(Response::Note(None)) => "no sessions are noted".to_owned(),
+        Ok(Response::NoteRemoved) => "the note is removed".to_owned(),
         Ok(Response::Enqueued(..)) => "in the queue".to_owned(),
         Ok(Response::HasLetPass(_)) => "let another one pass".to_owned(),
         Ok(Response::Renewed(_)) => "renewed".to_owned(),
