@@ -58,7 +58,7 @@ impl NextLook {
 /// The sessions that a command has left on the server, until they have ended.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct EndingSessions {
-    /// What to look for. None until a note is read.
+    /// What to look for. None before a note is read.
     look: Option<SessionLook>,
     /// The notes to read.
     notes: Notes,
@@ -84,7 +84,7 @@ pub struct EndingSessions {
 enum Notes {
     /// None. The sessions are known.
     None,
-    /// The next note is to be read, or no note in another row than the own one.
+    /// The next note is to be read, or the note in the own row has been read.
     Read(NoteRequest),
     /// The sessions of this note in another row are looked for.
     Other(NoteRequest, Box<Noted>),

@@ -144,15 +144,16 @@ fn contenders_with_different_limits_are_served_in_order() {
 
 /// A dead holder has no monitor either, so nobody releases its lease.
 #[test]
-fn slot_of_a_dead_holder_is_taken_over_after_its_ttl() {
+fn lease_of_a_dead_holder_is_taken_over_after_its_ttl() {
+    let two = &["--slots=2"][..];
     for flavour in Flavour::ALL {
-        for options in [&["--slots=2"][..], &[]] {
+        for (before, next, is_full) in [(two, two, true), (two, &[], false), (&[], two, false)] {
             let database = shared(flavour).database("slots");
-            let dead = Held::start(&database, &["--slots=2"]);
-            let other = (!options.is_empty()).then(|| Held::start(&database, &["--slots=2"]));
+            let dead = Held::start(&database, before);
+            let other = is_full.then(|| Held::start(&database, two));
             dead.running.crash();
             let begin = Instant::now();
-            let next = Held::start(&database, options);
+            let next = Held::start(&database, next);
             let took = begin.elapsed();
             assert!(took > Duration::from_secs(1), "{flavour}: {took:?}");
             next.end();
@@ -160,6 +161,9 @@ fn slot_of_a_dead_holder_is_taken_over_after_its_ttl() {
                 other.end();
             }
             is_free(&database);
+            let lost = "SELECT COUNT(*) FROM dlock_history WHERE outcome='lost'";
+            let lost: Option<u64> = database.admin_conn().query_first(lost).expect("a table");
+            assert_eq!(lost, Some(1), "{flavour}");
         }
     }
 }

@@ -648,12 +648,7 @@ impl Server {
         if !can_take_over || is_paused || (queue_lock == QueueLock::Available && !has_queue_lock) {
             return false;
         }
-        if let (AcquireMode::TakeOver { .. }, Some(before)) = (mode, row.owner_id) {
-            if !row.revoked && !by_hand_off {
-                self.record(self.row.token, HistoryOutcome::Lost);
-            }
-            self.queue.retain(|entry| entry.owner_id != before);
-        }
+        self.end_old_holder(mode, by_hand_off);
         self.row = Row {
             owner_id: Some(owner_id),
             token: self.next_token(),
@@ -666,6 +661,16 @@ impl Server {
             note: self.row.note.filter(|_| !rules.grant_removes_note),
         };
         true
+    }
+
+    /// Records the run in the row as lost if the attempt takes it over, and removes the queue entry of its holder.
+    fn end_old_holder(&mut self, mode: AcquireMode, by_hand_off: bool) {
+        if let (AcquireMode::TakeOver { .. }, Some(before)) = (mode, self.row.owner_id) {
+            if !self.row.revoked && !by_hand_off {
+                self.record(self.row.token, HistoryOutcome::Lost);
+            }
+            self.queue.retain(|entry| entry.owner_id != before);
+        }
     }
 
     /// Returns the row and the state of the queue, as the SELECT after a statement reads them. `changed` is true if the

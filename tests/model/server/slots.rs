@@ -160,12 +160,7 @@ impl Server {
         if !is_expected || is_refused {
             return false;
         }
-        if let (AcquireMode::TakeOver { .. }, Some(before)) = (mode, self.row.owner_id) {
-            if !self.row.revoked && !by_hand_off {
-                self.record(self.row.token, HistoryOutcome::Lost);
-            }
-            self.queue.retain(|entry| entry.owner_id != before);
-        }
+        self.end_old_holder(mode, by_hand_off);
         let has_holder_lock = self.holder_locks.contains(&(owner_id, session));
         let token = match rules.slot_keeps_token && is_shared {
             true => self.row.token,

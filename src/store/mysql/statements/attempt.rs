@@ -11,6 +11,7 @@ use super::handoff;
 use super::history::{insert_run_from_row, is_unnecessary};
 use super::queue::{Marks, is_behind};
 use super::select::proof;
+use crate::lease::OwnerId;
 use crate::mutant::{self, Safeguard};
 use crate::store::{
     AcquireMode, AcquireRequest, Contender, FenceMode, HistoryOutcome, QueueLock, Version,
@@ -163,9 +164,6 @@ fn update_row(
     fence: FenceMode,
     required: &str,
 ) -> String {
-    let highest = request.last_read.map_or_else(String::new, |last| {
-        format!(",{}", last.highest_token.0.saturating_add(1))
-    });
     let fenced = match fence {
         FenceMode::Advance => "fenced=1,",
         FenceMode::Unchanged => "",
@@ -183,21 +181,50 @@ fn update_row(
     let not_done = is_unnecessary(contender)
         .map_or_else(String::new, |condition| format!(" AND NOT {condition}"));
     format!(
-        "UPDATE dlock_lock SET {fenced}token=GREATEST(token+1,{SERVER_TIME}{highest}),\
-         owner_id={owner_id},{facts},\
-         server={HERE},session_id=CONNECTION_ID(),has_queue_lock={has_queue_lock},\
-         ttl_us={ttl_us},renewals=0,min_hold=0,revoked_at=NULL,\
-         acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),\
-         expires_at=UTC_TIMESTAMP(6)+INTERVAL {ttl_us} MICROSECOND,released_at=NULL \
+        "UPDATE dlock_lock SET {fenced}token={next_token},{lease} \
          WHERE action={action} AND {version}{required} AND {expected} AND {NOT_PAUSED}{not_done}{passable};",
-        owner_id = hex(request.owner_id.bytes()),
-        facts = assignments(&contender.holder),
-        has_queue_lock = u8::from(request.queue_lock == QueueLock::Available),
-        ttl_us = contender.ttl.as_micros(),
+        next_token = next_token(request),
+        lease = lease(
+            contender,
+            request.owner_id,
+            request.queue_lock,
+            "has_queue_lock=1"
+        ),
         action = hex(contender.action.as_str()),
         // Also needed after a wait, because the tables may have been upgraded since the first attempt.
         version = schema::current().accepts_tables(),
         passable = passable(fence),
+    )
+}
+
+/// Returns the expression for the token of a grant.
+pub(super) fn next_token(request: &AcquireRequest) -> String {
+    let highest = request.last_read.map_or_else(String::new, |last| {
+        format!(",{}", last.highest_token.0.saturating_add(1))
+    });
+    format!("GREATEST(token+1,{SERVER_TIME}{highest})")
+}
+
+/// Returns the assignments of a new lease of `contender`, except for the token. `has_lock` is the assignment that records
+/// that its session has the lock that proves its life.
+pub(super) fn lease(
+    contender: &Contender,
+    owner_id: OwnerId,
+    queue_lock: QueueLock,
+    has_lock: &str,
+) -> String {
+    let has_lock = match queue_lock {
+        QueueLock::Available => has_lock,
+        QueueLock::Unavailable => "has_queue_lock=0",
+    };
+    format!(
+        "owner_id={owner_id},{facts},server={HERE},session_id=CONNECTION_ID(),{has_lock},\
+         ttl_us={ttl_us},renewals=0,min_hold=0,revoked_at=NULL,\
+         acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),\
+         expires_at=UTC_TIMESTAMP(6)+INTERVAL {ttl_us} MICROSECOND,released_at=NULL",
+        owner_id = hex(owner_id.bytes()),
+        facts = assignments(&contender.holder),
+        ttl_us = contender.ttl.as_micros(),
     )
 }
 

@@ -5,15 +5,15 @@
 //! limit changes the record: it takes the next token there. So the row of the record is locked by one grant at a time,
 //! the token of a lease is never used twice, and a cluster certifies grants on different nodes.
 //!
-//! A holder in a slot has a named lock of its own, the holder lock, for as long as its session lives. It has the same
-//! meaning as the queue lock of an exclusive holder: whoever sees that it is free knows that the session has ended.
+//! The session of a holder in a slot has a named lock of its own, the holder lock. If the holder lock is free, the session
+//! has ended, as with the queue lock of an exclusive holder.
 
 use super::super::schema;
-use super::attempt::{end_of_old_holder, required, seen, take_or_pass};
+use super::attempt::{end_of_old_holder, lease, next_token, required, seen, take_or_pass};
 use super::database_id::read_database;
 use super::fence::{fence_transaction, passable};
 use super::fragments::{
-    CHANGED, HERE, NOT_PAUSED, REQUEST, SERVER_TIME, ago, assignments, hex, queue_lock_name,
+    CHANGED, HERE, NOT_PAUSED, REQUEST, SERVER_TIME, ago, hex, queue_lock_name,
 };
 use super::handoff;
 use super::history::{insert_run_from_row, is_unnecessary, success};
@@ -49,9 +49,9 @@ pub(super) fn lease_lock_name(contender: &Contender, owner_id: OwnerId) -> Strin
     }
 }
 
-/// Frees the record if no slot is held any more, and none contains a note of sessions, which the next holder has to end. A grant between the two statements changes the token, so the record of an
-/// action with a lease is never freed. If the statement is not executed, the record stays shared without a lease, which
-/// [`admission`] treats as free.
+/// Frees the record if no slot is held any more, and none contains a note of sessions, which the next holder has to end.
+/// A grant between the two statements changes the token, so the record of an action with a lease is never freed. If the
+/// statement is not executed, the record stays shared without a lease, which [`admission`] treats as free.
 pub(super) fn free_shared_record(action: &Action) -> String {
     let shared = format!(
         "action={} AND owner_id={}",
@@ -140,7 +140,7 @@ pub(super) fn admission(
     let lock = format!(
         "SET {LOCKED}=NULL;SELECT token INTO {LOCKED} FROM dlock_lock WHERE action={action}{required} FOR UPDATE;"
     );
-    let conditions = format!("{NOT_PAUSED}{required}{}", passable(fence));
+    let conditions = format!("{NOT_PAUSED} AND {LOCKED} IS NOT NULL{}", passable(fence));
     let end_of_old = end_of_old_holder(contender, request.mode, &conditions);
     let free = match request.mode {
         AcquireMode::AmongSlots {
@@ -163,9 +163,6 @@ pub(super) fn admission(
 
 /// Returns the UPDATE that takes the next token in the record if the contender may be granted a lease.
 fn update_record(contender: &Contender, request: &AcquireRequest, fence: FenceMode) -> String {
-    let highest = request.last_read.map_or_else(String::new, |last| {
-        format!(",{}", last.highest_token.0.saturating_add(1))
-    });
     let fenced = match fence {
         FenceMode::Advance => "fenced=1,",
         FenceMode::Unchanged => "",
@@ -203,35 +200,13 @@ fn update_record(contender: &Contender, request: &AcquireRequest, fence: FenceMo
     let not_done = is_unnecessary(contender)
         .map_or_else(String::new, |condition| format!(" AND NOT {condition}"));
     format!(
-        "UPDATE dlock_lock SET {fenced}token=GREATEST(token+1,{SERVER_TIME}{highest}),{lease} \
+        "UPDATE dlock_lock SET {fenced}token={next_token},{lease} \
          WHERE action={action} AND {LOCKED} IS NOT NULL AND {version} AND {expected} AND {NOT_PAUSED}{not_done}{passable} AND {has_room};",
+        next_token = next_token(request),
         action = hex(contender.action.as_str()),
         version = schema::current().accepts_tables(),
         passable = passable(fence),
         has_room = has_room(contender, request.owner_id),
-    )
-}
-
-/// Returns the assignments of a new lease of `contender`, except for the token. `has_lock` is the assignment that records
-/// that its session has the lock that proves its life.
-fn lease(
-    contender: &Contender,
-    owner_id: OwnerId,
-    queue_lock: QueueLock,
-    has_lock: &str,
-) -> String {
-    let has_lock = match queue_lock {
-        QueueLock::Available => has_lock,
-        QueueLock::Unavailable => "has_queue_lock=0",
-    };
-    format!(
-        "owner_id={owner_id},{facts},server={HERE},session_id=CONNECTION_ID(),{has_lock},\
-         ttl_us={ttl_us},renewals=0,min_hold=0,revoked_at=NULL,\
-         acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),\
-         expires_at=UTC_TIMESTAMP(6)+INTERVAL {ttl_us} MICROSECOND,released_at=NULL",
-        owner_id = hex(owner_id.bytes()),
-        facts = assignments(&contender.holder),
-        ttl_us = contender.ttl.as_micros(),
     )
 }
 
