@@ -107,6 +107,9 @@ pub struct AcquiredLease {
     /// Sessions of an earlier holder that may still execute statements on the server. The command must not start before
     /// they have ended.
     pub earlier_sessions: EarlierSessions,
+    /// True if slots may contain notes of sessions. A record is not free while one does, so the grant of a free record shows
+    /// that there is none.
+    pub may_have_slots: bool,
     /// The silences after which connections have ended during the wait.
     pub silence: SilenceLimit,
 }

@@ -184,6 +184,24 @@ fn note_in_a_free_slot_is_read_by_every_later_holder_until_it_is_removed() {
     });
 }
 
+/// An account may have no privilege on `dlock_slot`, and tables of version 2 have no such table.
+#[test]
+fn note_of_an_exclusive_holder_is_read_without_the_table_of_the_slots() {
+    everywhere(|database, mut one, _| {
+        let scene = RealScene(database);
+        one.granted();
+        let note = r#"{"server":"s","started":1,"token":7,"policy":"kill","sessions":[]}"#;
+        scene.change(&format!("UPDATE dlock_lock SET sessions='{note}'"));
+        scene.change("DROP TABLE dlock_slot");
+        let request = NoteRequest {
+            owner_id: one.owner_id,
+            of_others: false,
+        };
+        let read = one.send(&Request::GetNote(request));
+        assert!(matches!(read, Response::Note(Some(noted)) if noted.place == NotePlace::Own));
+    });
+}
+
 #[test]
 fn responses_contain_the_label_and_the_time_of_the_server() {
     everywhere(|_, mut one, mut other| {

@@ -37,8 +37,6 @@ pub(super) struct ReadResult {
     pub(super) success: Option<Success>,
     /// True if the preceding statement changed a row.
     pub(super) changed: bool,
-    /// True if the tables have slots.
-    pub(super) has_slots: bool,
 }
 
 impl ReadResult {
@@ -106,7 +104,6 @@ pub(super) fn read_result(sets: &[Vec<Row>]) -> Result<ReadResult, Failure> {
         queue: queue(row)?,
         success: success(row)?,
         changed: changed(row)?,
-        has_slots: tables_version(sets)?.is_some_and(|tables| tables.version >= 3),
     })
 }
 

@@ -91,7 +91,7 @@ CREATE TABLE IF NOT EXISTS dlock_fence (
 CREATE TABLE IF NOT EXISTS dlock_slot (
   action          VARBINARY(255)  NOT NULL,
   slot            INT UNSIGNED    NOT NULL,
-  slots           INT UNSIGNED    NULL,                -- largest number of leases beside which this one is held; NULL: any
+  slots           INT UNSIGNED    NULL,                -- largest number of leases at once, this one included; NULL: any
   token           BIGINT UNSIGNED NOT NULL DEFAULT 0,  -- fencing token of the latest grant
   owner_id        VARBINARY(16)   NULL,                -- owner id of the holder; NULL: free
   holder          VARBINARY(255)  NOT NULL DEFAULT '',

@@ -68,14 +68,13 @@ impl Database {
         request: &NoteRequest,
     ) -> Result<Response, Failure> {
         let found = self.current(contender)?;
-        let has_slots = found.has_slots;
         let record = found.row.ok_or_else(rows::row_missing)?;
         let is_own = |owner_id: Option<OwnerId>| owner_id == Some(request.owner_id);
         let is_exclusive = contender.limit.is_exclusive();
         if is_exclusive && record.lease.owner_id.is_some() && !is_own(record.lease.owner_id) {
             return Ok(Response::Record(record));
         }
-        if is_exclusive && !(request.of_others && has_slots) {
+        if is_exclusive && !request.of_others {
             let own = record.sessions.map(|note| Noted {
                 place: NotePlace::Own,
                 text: note.to_text(),
