@@ -560,7 +560,14 @@ impl Acquire {
         if self.time.normalize_for_model() {
             self.failure = None;
             if let Some(last) = &mut self.observed {
-                last.record = LockRecord::never_held(last.record.action.clone());
+                // Of the record, only whether it is shared has an effect.
+                let shared = last
+                    .record
+                    .lease
+                    .owner_id
+                    .filter(|_| last.record.is_shared());
+                last.record = LockRecord::never_held(last.record.action.clone())
+                    .with_lease(|lease| lease.owner_id = shared);
                 (last.at, last.ahead, last.head_waiting_for) = (past, 0, Duration::ZERO);
             }
         }
