@@ -107,9 +107,6 @@ pub struct AcquiredLease {
     /// Sessions of an earlier holder that may still execute statements on the server. The command must not start before
     /// they have ended.
     pub earlier_sessions: EarlierSessions,
-    /// True if slots may contain notes of sessions. A record is not free while one does, so the grant of a free record shows
-    /// that there is none.
-    pub may_have_slots: bool,
     /// The silences after which connections have ended during the wait.
     pub silence: SilenceLimit,
 }
@@ -560,14 +557,7 @@ impl Acquire {
         if self.time.normalize_for_model() {
             self.failure = None;
             if let Some(last) = &mut self.observed {
-                // Of the record, only whether it is shared has an effect.
-                let shared = last
-                    .record
-                    .lease
-                    .owner_id
-                    .filter(|_| last.record.is_shared());
-                last.record = LockRecord::never_held(last.record.action.clone())
-                    .with_lease(|lease| lease.owner_id = shared);
+                last.record = LockRecord::never_held(last.record.action.clone());
                 (last.at, last.ahead, last.head_waiting_for) = (past, 0, Duration::ZERO);
             }
         }

@@ -41,6 +41,8 @@ pub struct LockRecord {
     pub operator: Option<Operator>,
     /// Sessions on the server that the holder, or an earlier holder, has noted. None if there are none.
     pub sessions: Option<SessionNote>,
+    /// True if slots that nobody holds may contain such notes, so the holder in this record has to read the slots.
+    pub may_have_noted_slots: bool,
     /// The latest keys under which successes are recorded, at most three. Empty if the request does not look for them.
     pub done_keys: Vec<OnceKey>,
     /// Action that the holder, or a dlock in its command, waits for. None if there is none, or if the request does not look
@@ -303,6 +305,7 @@ impl LockRecord {
             pause: None,
             operator: None,
             sessions: None,
+            may_have_noted_slots: false,
             done_keys: Vec::new(),
             waits_for: None,
             deadlock_with: None,

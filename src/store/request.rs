@@ -91,7 +91,8 @@ impl RenewRequest {
 pub struct NoteRequest {
     /// Owner id of the lease.
     pub owner_id: OwnerId,
-    /// True if the notes in other rows of the action count, which nobody holds.
+    /// True if the notes in other rows of the action count, which nobody holds. A record with an exclusive lease shows
+    /// whether there may be one.
     pub of_others: bool,
 }
 

@@ -20,8 +20,11 @@ use serde::{Deserialize, Serialize};
 use crate::lease::Token;
 use crate::sys::tcp::{SocketTable, TcpConnection, TcpSocket, is_loopback};
 
-/// Maximum length of a note in bytes, which is the length of its column. A session takes about 70 bytes.
-const MAX_NOTE: usize = 8191;
+/// Text at the beginning of the note in a record if slots may contain notes too. The note may be empty.
+pub const SLOTS_MARK: &str = "slots:";
+
+/// Maximum length of a note in bytes: the length of its column without [`SLOTS_MARK`]. A session takes about 70 bytes.
+const MAX_NOTE: usize = 8191 - SLOTS_MARK.len();
 
 /// User name in the process list of a session whose client has not logged in yet.
 const LOGGING_IN: &str = "unauthenticated user";
@@ -130,10 +133,11 @@ impl SessionNote {
         }
     }
 
-    /// Reads the text in a record. None if it is not a note that this dlock can read.
+    /// Reads the text in a row. None if it contains no note that this dlock can read.
     #[must_use]
     pub fn from_text(text: &[u8]) -> Option<Self> {
-        serde_json::from_slice(text).ok()
+        let note = text.strip_prefix(SLOTS_MARK.as_bytes()).unwrap_or(text);
+        serde_json::from_slice(note).ok()
     }
 }
 

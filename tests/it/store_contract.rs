@@ -171,7 +171,21 @@ fn note_in_a_free_slot_is_read_by_every_later_holder_until_it_is_removed() {
         };
         let attempt = exclusive.attempt(AcquireMode::First);
         assert!(matches!(attempt, Response::NotAcquired(..)), "{attempt:?}");
-        let attempt = exclusive.attempt(among);
+        // The record says so to later exclusive holders too, if the first one gives up before that.
+        for mode in [among, AcquireMode::First] {
+            let attempt = exclusive.attempt(mode);
+            let Response::Granted(token, EarlierSessions::Noted) = attempt else {
+                panic!("{attempt:?}");
+            };
+            let noted = read(&mut exclusive).expect("a note in a slot");
+            assert_eq!(noted.place, NotePlace::Slot(1));
+            let grant = Grant {
+                owner_id: exclusive.owner_id,
+                token,
+            };
+            assert_eq!(exclusive.release_grant(grant), Response::Released);
+        }
+        let attempt = exclusive.attempt(AcquireMode::First);
         assert!(
             matches!(attempt, Response::Granted(_, EarlierSessions::Noted)),
             "{attempt:?}"

@@ -167,6 +167,29 @@ fn noted_statements_of_dead_holders_count_for_the_limits() {
     }
 }
 
+/// The first exclusive process is granted the lease beside a note in a slot, and gives up before it has removed the note.
+#[test]
+fn note_in_a_slot_outlives_the_next_holder() {
+    let run = Run {
+        limits: [Limit::ONE, Limit::NONE],
+        processes: [2, 1],
+        faults: 2,
+        kinds: FaultKinds::Quits,
+        ..WITH_STATEMENT
+    };
+    check("a note outlives a holder", run).assert_holds(&[HANDED_OVER, NOTE_REMOVED]);
+    let rules = Rules {
+        noted_slots_are_not_marked: true,
+        ..run.rules
+    };
+    let broken = Run { rules, ..run };
+    assert_broken(
+        "noted slots are not marked",
+        broken,
+        STATEMENTS_WITHIN_LIMIT,
+    );
+}
+
 #[test]
 fn broken_rules_of_limits_are_detected() {
     let sound = SLOTS.rules;

@@ -149,6 +149,7 @@ impl Run {
                 lost_queue_lock_is_hand_off: false,
                 revoked_is_held: false,
                 session_is_not_updated: false,
+                noted_slots_are_not_marked: false,
                 grant_removes_note: false,
                 last_read_is_ignored: false,
                 reassertion_overwrites: false,

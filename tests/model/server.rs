@@ -156,6 +156,7 @@ impl Server {
         row.owner_id.is_none()
             && row.paused.is_none()
             && row.note.is_none()
+            && !row.may_have_noted_slots
             && self.queue.is_empty()
     }
 
@@ -312,6 +313,7 @@ impl Server {
                 revoked: false,
                 paused: self.row.paused,
                 note: self.row.note,
+                may_have_noted_slots: self.row.may_have_noted_slots,
             };
         }
         // The session in the row has an effect only if it owns the queue lock or made a hand-off.
@@ -507,13 +509,7 @@ impl Server {
         let changed = !must_wait
             && self.is_not_before(request.last_read, rules)
             && self.try_acquire(clock, session, owner, request.mode, rules);
-        let mut raw = self.read_row_and_queue(clock, session, owner_id, queue_lock, changed);
-        let is_among_slots = matches!(request.mode, AcquireMode::AmongSlots { .. });
-        if let Raw::Row(view_of_row, _) = &mut raw {
-            // An exclusive attempt reads only the record.
-            view_of_row.has_slot_note &= is_among_slots || !self.limit_of(owner_id).is_exclusive();
-        }
-        raw
+        self.read_row_and_queue(clock, session, owner_id, queue_lock, changed)
     }
 
     /// Executes a packet of a renewal.
@@ -659,6 +655,7 @@ impl Server {
             revoked: false,
             paused: self.row.paused,
             note: self.row.note.filter(|_| !rules.grant_removes_note),
+            may_have_noted_slots: self.row.may_have_noted_slots,
         };
         true
     }
@@ -693,7 +690,8 @@ impl Server {
         };
         let view_of_row = RowView {
             behind,
-            has_slot_note: self.has_slot_note(owner_id),
+            // An exclusive contender reads only the record.
+            has_slot_note: !self.limit_of(owner_id).is_exclusive() && self.has_slot_note(owner_id),
             slots: self.slot_views(clock, queue_lock),
             ..self.view_of_row(clock, lock_owner, ahead)
         };
@@ -725,6 +723,7 @@ impl Server {
                 mark: false,
             },
             note: self.row.note,
+            may_have_noted_slots: self.row.may_have_noted_slots,
             database: self.database,
             is_done: self.is_done(),
             has_slot_note: false,

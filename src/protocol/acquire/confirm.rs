@@ -58,8 +58,6 @@ impl Acquire {
             queue_lock: self.queue_lock(),
             has_entry: self.place.entry != OwnEntry::None,
             earlier_sessions: sessions,
-            may_have_slots: !self.limit.is_exclusive()
-                || (self.observed.as_ref()).is_some_and(|last| last.record.is_shared()),
             silence: self.silence(),
         });
     }

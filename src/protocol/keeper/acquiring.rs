@@ -90,8 +90,7 @@ impl Keeper {
         let interval = address_check_interval(timing.ttl);
         let address = checks_address.then(|| AddressChecks::new(grant, interval, self.opened, now));
         let sessions = SessionTracker::new(grant.token, policy, acquired.earlier_sessions);
-        let mut lease = KeptLease::new(acquired.has_entry, renewals, sessions, address);
-        lease.may_have_slots = acquired.may_have_slots;
+        let lease = KeptLease::new(acquired.has_entry, renewals, sessions, address);
         let is_old = checks_address && now.since(self.opened) >= interval;
         match mem::replace(&mut self.phase, Phase::Over) {
             Phase::Acquiring(acquire, _) if is_old => {
@@ -114,7 +113,7 @@ impl Keeper {
             EndingSessions::noted(
                 NoteRequest {
                     owner_id: lease.renewals.grant().owner_id,
-                    of_others: lease.may_have_slots,
+                    of_others: true,
                 },
                 now,
             ),

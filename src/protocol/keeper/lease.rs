@@ -25,8 +25,6 @@ pub(super) struct KeptLease {
     pub(super) sessions: SessionTracker,
     /// None if the address is not checked.
     pub(super) address: Option<AddressChecks>,
-    /// True if slots may contain notes of sessions.
-    pub(super) may_have_slots: bool,
     /// Number of sessions that this process has killed.
     pub(super) killed: u32,
     /// How the lease was lost. None if no response has reported a loss.
@@ -49,7 +47,6 @@ impl KeptLease {
             renewals,
             sessions,
             address,
-            may_have_slots: false,
             killed: 0,
             loss: None,
             failure: None,

@@ -17,6 +17,7 @@ use crate::lease::{OwnerId, Token};
 use crate::mutant::{self, Safeguard};
 use crate::store::prune::Prunable;
 use crate::store::read_back::{AttemptReadBack, NextGrant, ReleaseReadBack};
+use crate::store::session::SLOTS_MARK;
 use crate::store::session::SessionNote;
 use crate::store::{
     DatabaseId, EarlierSessions, Expiry, Failure, FailureKind, History, HistoryEntry,
@@ -326,6 +327,7 @@ pub(super) fn record(row: &Row, action: Action) -> Result<LockRecord, Failure> {
         pause: paused(row)?,
         operator: operator(row)?,
         sessions: session_note(row)?,
+        may_have_noted_slots: text(row, "sessions")?.starts_with(SLOTS_MARK),
         done_keys: optional::<Vec<u8>>(row, "done_keys")?
             .and_then(|keys| String::from_utf8(keys).ok())
             .map(|keys| keys.lines().filter_map(|key| key.parse().ok()).collect())

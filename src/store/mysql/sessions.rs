@@ -74,7 +74,7 @@ impl Database {
         if is_exclusive && record.lease.owner_id.is_some() && !is_own(record.lease.owner_id) {
             return Ok(Response::Record(record));
         }
-        if is_exclusive && !request.of_others {
+        if is_exclusive && !(request.of_others && record.may_have_noted_slots) {
             let own = record.sessions.map(|note| Noted {
                 place: NotePlace::Own,
                 text: note.to_text(),

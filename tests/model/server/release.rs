@@ -103,6 +103,7 @@ impl Server {
     const fn clear_note(&mut self, request: &ReleaseRequest) {
         if request.clears_sessions {
             self.row.note = None;
+            self.row.may_have_noted_slots = false;
         }
     }
 

@@ -179,11 +179,18 @@ impl Server {
             revoked: false,
             paused: None,
             note: None,
+            may_have_noted_slots: false,
         };
+        let may_have_noted_slots = self.row.may_have_noted_slots
+            || limit.is_exclusive()
+                && is_shared
+                && !rules.noted_slots_are_not_marked
+                && self.slots.iter().any(|slot| slot.row.note.is_some());
         if limit.is_exclusive() {
             self.row = Row {
                 paused: self.row.paused,
                 note: self.row.note,
+                may_have_noted_slots,
                 ..lease
             };
             return true;
@@ -192,6 +199,7 @@ impl Server {
             self.row = Row {
                 paused: self.row.paused,
                 note: self.row.note,
+                may_have_noted_slots,
                 owner_id: Some(SHARED),
                 expires: i8::MAX,
                 ..Row::new(token)

@@ -232,6 +232,7 @@ impl Server {
         let found = found.as_ref().map(Note::new);
         if let Some(row) = self.lease_of_mut(owner_id) {
             row.note = found;
+            row.may_have_noted_slots = false;
         }
         if let Some(note) = found
             && note.restarts == self.restarts
@@ -253,7 +254,8 @@ impl Server {
         let own = self.lease_of(owner_id).and_then(|row| row.note);
         let in_record = (self.row.note).filter(|_| !is_exclusive && request.of_others);
         let slots = self.slots.iter().zip(1..);
-        let free = slots.filter(|(slot, _)| request.of_others && slot.row.owner_id.is_none());
+        let reads_slots = request.of_others && (!is_exclusive || self.row.may_have_noted_slots);
+        let free = slots.filter(|(slot, _)| reads_slots && slot.row.owner_id.is_none());
         let others = free
             .filter_map(|(slot, number)| slot.row.note.map(|note| (NotePlace::Slot(number), note)));
         let in_record = in_record.map(|note| (NotePlace::Record, note));
@@ -277,6 +279,7 @@ impl Server {
             && row.note == Some(Note::new(&noted.note))
         {
             row.note = None;
+            row.may_have_noted_slots = false;
         }
         Raw::NoteRemoved
     }

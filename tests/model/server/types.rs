@@ -49,6 +49,8 @@ pub(crate) struct Row {
     pub(crate) paused: Option<i8>,
     /// The sessions of a command that are noted in the row. None if there are none.
     pub(crate) note: Option<Note>,
+    /// True if slots may contain notes too. Only in the record.
+    pub(crate) may_have_noted_slots: bool,
 }
 
 impl Row {
@@ -64,6 +66,7 @@ impl Row {
             revoked: false,
             paused: None,
             note: None,
+            may_have_noted_slots: false,
         }
     }
 }
@@ -116,6 +119,8 @@ pub(crate) struct Rules {
     pub(crate) revoked_is_held: bool,
     /// A renewal does not update the session in the row.
     pub(crate) session_is_not_updated: bool,
+    /// A grant of an exclusive lease beside notes in slots does not mark the record.
+    pub(crate) noted_slots_are_not_marked: bool,
     /// A grant removes the noted sessions.
     pub(crate) grant_removes_note: bool,
     /// An attempt does not require the database and the version that the contender has read.
@@ -172,7 +177,9 @@ pub(crate) struct RowView {
     pub(crate) database: u8,
     /// True if a recorded success makes a run unnecessary.
     pub(crate) is_done: bool,
-    /// True if a slot that nobody or the contender holds contains a note, and the attempt reads it.
+    /// True if the record has the mark that slots may contain notes.
+    pub(crate) may_have_noted_slots: bool,
+    /// True if a slot that nobody or the contender holds contains a note, and the contender reads it.
     pub(crate) has_slot_note: bool,
     /// The leases in slots.
     pub(crate) slots: [Option<SlotView>; SLOT_VIEWS],
@@ -305,7 +312,7 @@ impl RowView {
 
     /// Returns whether the row contains the sessions of an earlier holder.
     pub(crate) const fn sessions(self) -> EarlierSessions {
-        match self.note.is_some() || self.has_slot_note {
+        match self.note.is_some() || self.may_have_noted_slots || self.has_slot_note {
             true => EarlierSessions::Noted,
             false => EarlierSessions::None,
         }

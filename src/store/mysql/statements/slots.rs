@@ -18,9 +18,11 @@ use super::fragments::{
 use super::handoff;
 use super::history::{insert_run_from_row, is_unnecessary, success};
 use super::queue::leave_queue;
+use super::select::proof;
 use crate::lease::OwnerId;
 use crate::lease::action::Action;
 use crate::lease::limit::Limit;
+use crate::store::session::SLOTS_MARK;
 use crate::store::{
     AcquireMode, AcquireRequest, Contender, FenceMode, HistoryOutcome, NotePlace, Noted, QueueLock,
     Version, WaitRequest,
@@ -154,7 +156,10 @@ pub(super) fn admission(
         true => Default::default(),
         false => write_slot(contender, request, &name),
     };
-    let proof = proof(contender, request);
+    let proof = match is_exclusive {
+        true => proof(contender, CHANGED, request.prune_dead),
+        false => proof_of_slot(contender, request.owner_id),
+    };
     format!(
         "{read_database}{take}{take_holder_lock}{begin}{lock}{end_of_old}{free}{update}\
          SET {CHANGED}=ROW_COUNT();{write}{commit}{proof}"
@@ -182,11 +187,15 @@ fn update_record(contender: &Contender, request: &AcquireRequest, fence: FenceMo
         }
     };
     let lease = match contender.limit.is_exclusive() {
-        true => lease(
-            contender,
-            request.owner_id,
-            request.queue_lock,
-            "has_queue_lock=1",
+        true => format!(
+            "{},{}",
+            lease(
+                contender,
+                request.owner_id,
+                request.queue_lock,
+                "has_queue_lock=1",
+            ),
+            mark_noted_slots()
         ),
         // No rule for a take-over applies to the record, also not the rules of programs that know no slots.
         false => format!(
@@ -207,6 +216,17 @@ fn update_record(contender: &Contender, request: &AcquireRequest, fence: FenceMo
         version = schema::current().accepts_tables(),
         passable = passable(fence),
         has_room = has_room(contender, request.owner_id),
+    )
+}
+
+/// Returns the assignment that marks the record of an exclusive holder if slots contain notes, which each later holder has
+/// to read until they are removed. The packets of exclusive holders do not read the slots.
+fn mark_noted_slots() -> String {
+    format!(
+        "sessions=IF(COALESCE(LEFT(sessions,{length}),'')<>'{SLOTS_MARK}' AND EXISTS(SELECT 1 FROM dlock_slot AS n \
+         WHERE n.action=dlock_lock.action AND n.sessions IS NOT NULL),\
+         CONCAT('{SLOTS_MARK}',COALESCE(sessions,'')),sessions)",
+        length = SLOTS_MARK.len(),
     )
 }
 
@@ -267,28 +287,19 @@ fn free_dead_slot(contender: &Contender, slot: u32, version: Version) -> String 
     )
 }
 
-/// Reads the lease of the contender after an attempt, as the proof of an exclusive attempt does. Returns no row if the
+/// Reads the lease in a slot of the contender after an attempt, as [`proof`] does for an exclusive one. Returns no row if the
 /// action has no row.
-fn proof(contender: &Contender, request: &AcquireRequest) -> String {
-    let action = hex(contender.action.as_str());
+fn proof_of_slot(contender: &Contender, owner_id: OwnerId) -> String {
     let (success, join) = success(contender);
-    let own = match contender.limit.is_exclusive() {
-        true => format!(
-            "l.token,l.owner_id,l.revoked_at IS NOT NULL AS revoked,0 AS slot{success} FROM dlock_lock AS l{join} \
-             WHERE l.action={action}"
-        ),
-        false => format!(
-            "COALESCE(s.token,l.token) AS token,s.owner_id,s.revoked_at IS NOT NULL AS revoked,s.slot{success} \
-             FROM dlock_lock AS l{join} LEFT JOIN dlock_slot AS s ON s.action=l.action AND s.owner_id={} \
-             WHERE l.action={action}",
-            hex(request.owner_id.bytes())
-        ),
-    };
     format!(
         "SELECT {REQUEST},{SERVER_TIME} AS server_time,{CHANGED}>0 AS changed,\
+         COALESCE(s.token,l.token) AS token,s.owner_id,s.revoked_at IS NOT NULL AS revoked,s.slot,\
          l.sessions IS NOT NULL OR EXISTS(SELECT 1 FROM dlock_slot AS n WHERE n.action=l.action \
-         AND n.sessions IS NOT NULL AND (n.owner_id IS NULL OR n.owner_id={owner_id})) AS has_sessions,{own}",
-        owner_id = hex(request.owner_id.bytes()),
+         AND n.sessions IS NOT NULL AND (n.owner_id IS NULL OR n.owner_id={owner_id})) AS has_sessions{success} \
+         FROM dlock_lock AS l{join} LEFT JOIN dlock_slot AS s ON s.action=l.action AND s.owner_id={owner_id} \
+         WHERE l.action={action}",
+        owner_id = hex(owner_id.bytes()),
+        action = hex(contender.action.as_str()),
     )
 }
 
