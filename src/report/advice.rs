@@ -64,7 +64,7 @@ pub fn needs_no_command(record: &LockRecord) -> bool {
 }
 
 fn sentences(record: &LockRecord, waiting: usize, waits: Duration) -> String {
-    let holder = &record.lease.holder;
+    let holder = &record.main_lease().holder;
     let process = format!("process {} on {}", holder.pid, holder.host);
     let left = duration(takeover_in(record));
     let queue = match u32::try_from(waiting).unwrap_or(u32::MAX) {
@@ -152,7 +152,7 @@ pub fn argument(action: &Action) -> String {
 
 fn commands(record: &LockRecord) -> Vec<Command> {
     let name = argument(&record.action);
-    let token = record.lease.version.token;
+    let token = record.main_lease().version.token;
     let mut commands = Vec::new();
     let mut add = |purpose, line| commands.push(Command { purpose, line });
     if record.pause.is_some() {
@@ -161,7 +161,7 @@ fn commands(record: &LockRecord) -> Vec<Command> {
             format!("dlock release {name} --token {token} --resume"),
         );
     }
-    if record.is_leased() && record.lease.revoked_ago.is_none() {
+    if record.is_leased() && record.main_lease().revoked_ago.is_none() {
         let (stop, pause) = match Diagnosis::of(record) {
             Diagnosis::NotRenewing | Diagnosis::Gone | Diagnosis::Expired => (
                 "make sure that the holder does not continue",

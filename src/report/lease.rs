@@ -66,13 +66,13 @@ impl<'a> LeaseReport<'a> {
             (Some(failure), _) if failure.kind == FailureKind::NoQueueLock => return,
             (Some(failure), _) => format!("waiting for {action}: {failure}; trying again"),
             (None, Some((record, ..)))
-                if record.lease.owner_id.is_none() && lost_until.is_some() =>
+                if record.main_lease().owner_id.is_none() && lost_until.is_some() =>
             {
                 let left = lost_until.map_or(Duration::ZERO, |until| until.since(now));
                 lost_grant::outwaiting(action, left)
             }
             (None, Some((record, ahead, _)))
-                if record.lease.owner_id.is_some() || record.fenced || record.pause.is_some() =>
+                if record.main_lease().owner_id.is_some() || record.fenced || record.pause.is_some() =>
             {
                 waiting::waiting(action, record, ahead)
             }
@@ -202,7 +202,7 @@ impl<'a> LeaseReport<'a> {
     ) -> (String, Option<&'b str>) {
         self.disconnected_at = None;
         let action = &self.action;
-        let (why, other) = match (loss, record.lease.owner_id) {
+        let (why, other) = match (loss, record.main_lease().owner_id) {
             (Loss::Revoked, _) => (messages::released(record), messages::operator(record)),
             (Loss::LostGrant, _) => (
                 lost_grant::not_reasserted(action, record),
@@ -213,7 +213,7 @@ impl<'a> LeaseReport<'a> {
                     true => lost_grant::taken_early(action, record),
                     false => messages::holding(action, record),
                 };
-                (text, Some(&*record.lease.holder.label))
+                (text, Some(&*record.main_lease().holder.label))
             }
             (Loss::TakenOver, None) => ("its record was freed by another session".to_owned(), None),
         };

@@ -18,7 +18,7 @@ pub fn reasserting(action: &Action) -> String {
 /// Returns the reason why a holder does not write its lost grant to the record `seen` again.
 #[must_use]
 pub fn not_reasserted(action: &Action, seen: &LockRecord) -> String {
-    let state = match seen.lease.owner_id.is_some() || seen.pause.is_some() {
+    let state = match seen.main_lease().owner_id.is_some() || seen.pause.is_some() {
         true => format!(", and {}", holding(action, seen)),
         false => String::new(),
     };

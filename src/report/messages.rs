@@ -74,7 +74,7 @@ pub fn whose(seen: &LockRecord) -> Option<&str> {
     match seen.state() {
         LockState::Free | LockState::Odd => None,
         LockState::Paused => operator(seen),
-        LockState::Held | LockState::Expired | LockState::Revoked => Some(&seen.lease.holder.label),
+        LockState::Held | LockState::Expired | LockState::Revoked => Some(&seen.main_lease().holder.label),
     }
 }
 
@@ -86,7 +86,7 @@ pub fn was_held(action: &Action, seen: &LockRecord) -> String {
         LockState::Paused | LockState::Odd => holding(action, seen),
         LockState::Held | LockState::Expired | LockState::Revoked => format!(
             "{action} was held by {} (token {})",
-            seen.lease.holder.label, seen.lease.version.token
+            seen.main_lease().holder.label, seen.main_lease().version.token
         ),
     }
 }
@@ -146,9 +146,9 @@ pub fn done(action: &Action, once: Option<&Once>, success: &Success) -> String {
 /// the action as free and shows the most recent token.
 #[must_use]
 pub fn last_granted(action: &Action, seen: &LockRecord) -> String {
-    match seen.lease.owner_id {
+    match seen.main_lease().owner_id {
         Some(_) => holding(action, seen),
-        None => format!("{action} is free (last token {})", seen.lease.version.token),
+        None => format!("{action} is free (last token {})", seen.main_lease().version.token),
     }
 }
 
@@ -156,7 +156,7 @@ pub fn last_granted(action: &Action, seen: &LockRecord) -> String {
 /// of its lease, and any revocation or pause.
 #[must_use]
 pub fn holding(action: &Action, seen: &LockRecord) -> String {
-    let left = match seen.lease.expiry {
+    let left = match seen.main_lease().expiry {
         Expiry::In(_) if Diagnosis::of(seen) == Diagnosis::Gone => format!(
             "connection is gone: the holder is dead or cut off, can be taken over in {}",
             duration(takeover_in(seen))
@@ -168,16 +168,16 @@ pub fn holding(action: &Action, seen: &LockRecord) -> String {
         Diagnosis::Deadlocked => format!("{left}, {}", deadlock(seen)),
         _ => left,
     };
-    let note = if seen.lease.holder.note.is_empty() {
+    let note = if seen.main_lease().holder.note.is_empty() {
         String::new()
     } else {
-        format!(", {}", seen.lease.holder.note)
+        format!(", {}", seen.main_lease().holder.note)
     };
-    let min_hold = match seen.lease.min_hold_until {
+    let min_hold = match seen.main_lease().min_hold_until {
         Some(_) => ", held for --min-hold",
         None => "",
     };
-    let revoked = match (&seen.pause, seen.lease.revoked_ago) {
+    let revoked = match (&seen.pause, seen.main_lease().revoked_ago) {
         (Some(_), _) => format!(", {}", paused(seen)),
         (None, Some(_)) => format!(", {}", released(seen)),
         (None, None) => String::new(),
@@ -189,19 +189,20 @@ pub fn holding(action: &Action, seen: &LockRecord) -> String {
         LockState::Free => format!("{action} is free, but others are waiting for it"),
         LockState::Paused => format!("{action} is {}", paused(seen)),
         LockState::Odd => format!("{action} has an {}", odd(seen)),
-        LockState::Held | LockState::Expired | LockState::Revoked if seen.is_shared() => {
-            format!("{action} is held by {}", holders_in_slots(seen))
+        LockState::Held | LockState::Expired | LockState::Revoked if !seen.slots.is_empty() => {
+            let holders = holders_in_slots(seen);
+            format!("{action} is held by {holders} ({})", slots_in_use(seen))
         }
         LockState::Held | LockState::Expired | LockState::Revoked => format!(
             "{action} is held by {} (token {}, acquired {} ago, {left}{min_hold}{revoked}{note})",
-            seen.lease.holder.label,
-            seen.lease.version.token,
-            duration(seen.lease.held_for),
+            seen.main_lease().holder.label,
+            seen.main_lease().version.token,
+            duration(seen.main_lease().held_for),
         ),
     }
 }
 
-/// Returns the labels of the holders in slots, the oldest first, and how many leases the limits allow.
+/// Returns the labels of the holders in slots, the oldest first.
 fn holders_in_slots(seen: &LockRecord) -> String {
     let mut slots: Vec<_> = seen.slots.iter().collect();
     slots.sort_by_key(|slot| slot.lease.version.token);
@@ -211,14 +212,21 @@ fn holders_in_slots(seen: &LockRecord) -> String {
         labels.push(format!("{} more", slots.len() - LABELS));
     }
     let last = labels.pop().unwrap_or_default();
-    let labels = match labels.is_empty() {
+    match labels.is_empty() {
         true => last,
         false => format!("{} and {last}", labels.join(", ")),
-    };
-    let limit = slots.iter().map(|slot| slot.limit).min();
-    match limit.and_then(Limit::count) {
-        Some(limit) => format!("{labels} ({} of {limit} slots)", slots.len()),
-        None => format!("{labels} (shared)"),
+    }
+}
+
+/// Returns the number of leases in slots, and how many the limits allow: `2 of 3 slots` or, without a limit, `2 shared
+/// holders`.
+#[must_use]
+pub fn slots_in_use(seen: &LockRecord) -> String {
+    let held = seen.slots.len();
+    match seen.smallest_limit().and_then(Limit::count) {
+        Some(limit) => format!("{held} of {limit} slots"),
+        None if held == 1 => "1 shared holder".to_owned(),
+        None => format!("{held} shared holders"),
     }
 }
 
@@ -265,18 +273,38 @@ pub fn diagnosis(seen: &LockRecord) -> String {
     if !seen.is_known {
         return UNKNOWN.to_owned();
     }
-    let state = state_and_cause(seen);
+    let state = match seen.slots.as_slice() {
+        [] => state_and_cause(seen),
+        [_] => format!("{}; {}", slots_in_use(seen), state_and_cause(seen)),
+        _ => several_states(seen),
+    };
     match sessions_to_end(seen) {
         Some(sessions) => format!("{state}; {sessions}"),
         None => state,
     }
 }
 
+/// Describes the state of an action with several leases: each lease that needs attention, with the number of its slot.
+fn several_states(seen: &LockRecord) -> String {
+    let mut states = vec![slots_in_use(seen)];
+    let unhealthy = seen
+        .each_slot()
+        .filter(|(_, record)| Diagnosis::of(record) != Diagnosis::Renewing);
+    states.extend(unhealthy.map(|(slot, record)| {
+        let state = state_and_cause(&record);
+        format!("slot {}: {state}", slot.number)
+    }));
+    if states.len() == 1 {
+        states.push("all held and renewing".to_owned());
+    }
+    states.join("; ")
+}
+
 /// Describes the sessions on the server that must end before the next command starts. None if there are none, or if
 /// they belong to the command of a holder that may be alive.
 fn sessions_to_end(seen: &LockRecord) -> Option<String> {
     let note = seen.sessions.as_ref()?;
-    let is_earlier = note.token != seen.lease.version.token;
+    let is_earlier = note.token != seen.main_lease().version.token;
     let next = "the next dlock exec";
     let (who, whose) = match Diagnosis::of(seen) {
         Diagnosis::Free | Diagnosis::Paused | Diagnosis::Odd => (next, "an earlier run"),
@@ -311,7 +339,7 @@ fn sessions_to_end(seen: &LockRecord) -> Option<String> {
 }
 
 fn state_and_cause(seen: &LockRecord) -> String {
-    let not_renewed_for = duration(seen.lease.renewed_ago());
+    let not_renewed_for = duration(seen.main_lease().renewed_ago());
     let takeover_in = duration(takeover_in(seen));
     match Diagnosis::of(seen) {
         Diagnosis::Free => "free".to_owned(),
@@ -339,7 +367,7 @@ fn state_and_cause(seen: &LockRecord) -> String {
         ),
         Diagnosis::ClockSetBack => format!(
             "held; the server's clock was set back by at least {} since the last renewal",
-            duration(seen.lease.renewed_ahead())
+            duration(seen.main_lease().renewed_ahead())
         ),
         Diagnosis::NotRenewing => format!(
             "not renewed for {not_renewed_for}: the holder is frozen or cut off; can be taken over in \
@@ -369,11 +397,11 @@ pub fn odd(seen: &LockRecord) -> String {
 }
 
 fn expired(seen: &LockRecord, takeover: &str) -> String {
-    let ago = match seen.lease.expiry {
+    let ago = match seen.main_lease().expiry {
         Expiry::In(_) => Duration::ZERO,
         Expiry::Ago(ago) => ago,
     };
-    let session = match seen.lease.session_alive {
+    let session = match seen.main_lease().session_alive {
         Some(true) => {
             ", but the holder's connection is open: the holder is frozen, or the server's clock was set forward"
         }

@@ -31,8 +31,8 @@ pub fn nothing_to_do(
         OperatorAction::Release if record.state() == LockState::Revoked => {
             Some((Status::OK, format!("{action} is released: {diagnosis}")))
         }
-        OperatorAction::Release if record.lease.owner_id.is_some() => None,
-        OperatorAction::Release if record.lease.version.token.0 == 0 => {
+        OperatorAction::Release if record.main_lease().owner_id.is_some() => None,
+        OperatorAction::Release if record.main_lease().version.token.0 == 0 => {
             Some((Status::NOTHING, messages::never_used(action)))
         }
         OperatorAction::Release => Some((
@@ -70,11 +70,11 @@ pub fn done(action: &Action, record: &LockRecord, kind: OperatorAction, is_woken
     if !has_command(record) {
         return format!("{action} is {paused}");
     }
-    let label = &record.lease.holder.label;
+    let label = &record.main_lease().holder.label;
     let effect = match (Diagnosis::of(record), is_woken) {
         (Diagnosis::NotRenewing | Diagnosis::Gone, _) => format!(
             "{label} has not renewed its lease for {}, so its command may not stop at once",
-            messages::duration(record.lease.renewed_ago())
+            messages::duration(record.main_lease().renewed_ago())
         ),
         (Diagnosis::Expired | Diagnosis::Revoked, false) => {
             format!("{label} stops its command if it is alive")
@@ -88,7 +88,7 @@ pub fn done(action: &Action, record: &LockRecord, kind: OperatorAction, is_woken
 /// Returns the message after the release of an expired lease that nobody holds any more.
 #[must_use]
 pub fn freed(action: &Action, record: &LockRecord) -> String {
-    let label = &record.lease.holder.label;
+    let label = &record.main_lease().holder.label;
     format!("{action} is free: the lease of {label}, which is dead or cut off, had expired")
 }
 

@@ -1,6 +1,7 @@
 //! The output formats of `dlock status`: tables and facts for users, and JSON for programs.
 
 mod details;
+mod holders;
 mod json;
 mod sessions;
 mod table;

@@ -67,6 +67,21 @@ pub fn text(latest: &TimedSnapshot) -> String {
         &|action| flag(when_held(action)),
     );
     family(
+        "action_holders",
+        "Number of leases of the lock that have not ended.",
+        &|action| {
+            let leases = action.record.leases();
+            let held = leases.filter(|lease| lease.state() != LockState::Free);
+            Some(held.count().to_string())
+        },
+    );
+    family(
+        "action_slots",
+        "Number of leases that the smallest --slots of the holders allows; missing if nobody holds a slot, and with \
+         --shared.",
+        &|action| Some(action.record.smallest_limit()?.count()?.to_string()),
+    );
+    family(
         "action_problem",
         "1 if the holder does not renew its lease, is gone, or is being stopped, or if the lease has expired or the \
          server's clock was set back, 0 otherwise.",
@@ -80,17 +95,17 @@ pub fn text(latest: &TimedSnapshot) -> String {
     family(
         "action_held_seconds",
         "Time since the grant, for a lock that is held.",
-        &|action| when_held(action).then(|| seconds(action.record.lease.held_for)),
+        &|action| when_held(action).then(|| seconds(action.record.main_lease().held_for)),
     );
     family(
         "action_renewed_seconds",
         "Time since the grant or the latest renewal, for a lock that is held and whose command runs.",
-        &|action| is_renewed(action.record).then(|| seconds(action.record.lease.renewed_ago())),
+        &|action| is_renewed(action.record).then(|| seconds(action.record.main_lease().renewed_ago())),
     );
     family(
         "action_ttl_seconds",
         "Length of the lease, for a lock that is held.",
-        &|action| when_held(action).then(|| seconds(action.record.lease.ttl)),
+        &|action| when_held(action).then(|| seconds(action.record.main_lease().ttl)),
     );
     family(
         "action_waiters",

@@ -221,10 +221,10 @@ fn line<'a>(record: &'a LockRecord, latest: &TimedSnapshot) -> Line<'a> {
         severity: Severity::of(record).level(),
         attention: latest.needs_attention(record),
         needs_no_command: needs_no_command(record),
-        holder: text(&record.lease.holder.label),
-        host: text(&record.lease.holder.host),
-        since: is_held.then(|| before(record.lease.held_for)),
-        expires: is_held.then(|| match record.lease.expiry {
+        holder: text(&record.main_lease().holder.label),
+        host: text(&record.main_lease().holder.host),
+        since: is_held.then(|| before(record.main_lease().held_for)),
+        expires: is_held.then(|| match record.main_lease().expiry {
             Expiry::In(left) => millis(now + left),
             Expiry::Ago(ago) => before(ago),
         }),

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use super::record::{LockRecord, LockState};
-use super::takeover::{HolderSession, allowed_in};
+use super::record::{Lease, LockRecord, LockState, Slot};
+use super::takeover::{HolderSession, expired_in, paused_for};
 use strum::IntoStaticStr;
 
 use crate::lease::timing;
@@ -47,25 +47,35 @@ pub enum Diagnosis {
 }
 
 impl Diagnosis {
-    /// Returns the diagnosis of `record`.
+    /// Returns the diagnosis of `record`. Of several leases, it is that of the [main lease](LockRecord::main_lease).
     #[must_use]
     pub fn of(record: &LockRecord) -> Self {
         match record.state() {
             LockState::Free => Self::Free,
             LockState::Paused => Self::Paused,
+            LockState::Odd => Self::Odd,
+            _ => match Self::of_lease(record.main_lease()) {
+                Self::Renewing if record.deadlock_with.is_some() => Self::Deadlocked,
+                diagnosis => diagnosis,
+            },
+        }
+    }
+
+    /// Returns the diagnosis of a lease.
+    fn of_lease(lease: &Lease) -> Self {
+        match lease.state() {
             LockState::Revoked => Self::Revoked,
             LockState::Expired => Self::Expired,
-            LockState::Odd => Self::Odd,
-            LockState::Held if record.lease.min_hold_until.is_some() => Self::MinHold,
-            LockState::Held if record.lease.session_alive == Some(false) => Self::Gone,
-            LockState::Held if record.lease.renewed_ahead() > CLOCK_TOLERANCE => Self::ClockSetBack,
+            LockState::Held if lease.min_hold_until.is_some() => Self::MinHold,
+            LockState::Held if lease.session_alive == Some(false) => Self::Gone,
+            LockState::Held if lease.renewed_ahead() > CLOCK_TOLERANCE => Self::ClockSetBack,
             LockState::Held
-                if record.lease.renewed_ago() > timing::renewal_overdue_after(record.lease.ttl) =>
+                if lease.renewed_ago() > timing::renewal_overdue_after(lease.ttl) =>
             {
                 Self::NotRenewing
             }
-            LockState::Held if record.deadlock_with.is_some() => Self::Deadlocked,
             LockState::Held => Self::Renewing,
+            LockState::Free | LockState::Paused | LockState::Odd => Self::Free,
         }
     }
 
@@ -95,6 +105,12 @@ impl Severity {
     pub fn of(record: &LockRecord) -> Self {
         match Diagnosis::of(record) {
             Diagnosis::Free if !record.is_known => Self::Notable,
+            diagnosis => Self::of_diagnosis(diagnosis),
+        }
+    }
+
+    const fn of_diagnosis(diagnosis: Diagnosis) -> Self {
+        match diagnosis {
             Diagnosis::Free => Self::Free,
             Diagnosis::Renewing => Self::Healthy,
             Diagnosis::Paused | Diagnosis::MinHold => Self::Notable,
@@ -120,22 +136,53 @@ impl Severity {
     }
 }
 
+impl LockRecord {
+    /// Returns the lease that describes the action in views with room for one: the lease in the record or, if the leases
+    /// are in slots, the one that needs most attention, and of these the oldest.
+    #[must_use]
+    pub fn main_lease(&self) -> &Lease {
+        let key = |lease: &&Lease| {
+            let severity = Severity::of_diagnosis(Diagnosis::of_lease(lease));
+            (severity, lease.version.token)
+        };
+        let slots = self.slots.iter().map(|slot| &slot.lease);
+        slots.min_by_key(key).unwrap_or(&self.lease)
+    }
+
+    /// Returns the leases in slots, each as the record of an action with only this lease.
+    pub fn each_slot(&self) -> impl Iterator<Item = (&Slot, Self)> {
+        let without_slots = Self {
+            slots: Vec::new(),
+            ..self.clone()
+        };
+        self.slots.iter().map(move |slot| {
+            let record = Self {
+                lease: slot.lease.clone(),
+                sessions: slot.sessions.clone(),
+                ..without_slots.clone()
+            };
+            (slot, record)
+        })
+    }
+}
+
 /// Returns true if a renewal was overdue when an operator revoked the lease of `record`. The holder is then frozen or cut
 /// off, and stops its command only when it continues.
 #[must_use]
 pub fn is_revoked_late(record: &LockRecord) -> bool {
-    record.lease.revoked_ago.is_some_and(|ago| {
-        record.lease.renewed_ago().saturating_sub(ago)
-            > timing::renewal_overdue_after(record.lease.ttl)
+    let lease = record.main_lease();
+    lease.revoked_ago.is_some_and(|ago| {
+        lease.renewed_ago().saturating_sub(ago) > timing::renewal_overdue_after(lease.ttl)
     })
 }
 
-/// Returns the time until another contender may take over the lease, if the holder does not renew the lease and no
+/// Returns the time until another contender may take over the main lease, if the holder does not renew the lease and no
 /// operator resumes the action during that time. If the holder owns the queue lock, the result assumes that the queue
 /// lock passes to the next contender.
 #[must_use]
 pub fn takeover_in(record: &LockRecord) -> Duration {
-    allowed_in(record, HolderSession::LostQueueLock)
+    let ends = expired_in(record.main_lease(), HolderSession::LostQueueLock);
+    ends.max(paused_for(record))
 }
 
 #[cfg(test)]

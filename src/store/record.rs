@@ -1,6 +1,6 @@
 //! Data read from the server: the record of an action, the state of its queue, and the waiters.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -94,6 +94,8 @@ pub struct Slot {
     pub limit: Limit,
     /// The lease.
     pub lease: Lease,
+    /// Sessions on the server that the holder, or an earlier holder of the slot, has noted. None if there are none.
+    pub sessions: Option<SessionNote>,
 }
 
 /// Time of a grant or of the latest renewal by the server's clock.
@@ -107,6 +109,17 @@ pub enum Renewed {
 }
 
 impl Lease {
+    /// Returns the state of the action as far as this lease determines it.
+    #[must_use]
+    pub const fn state(&self) -> LockState {
+        match (&self.owner_id, self.expiry) {
+            (Some(_), Expiry::In(_)) if self.revoked_ago.is_some() => LockState::Revoked,
+            (Some(_), Expiry::In(_)) => LockState::Held,
+            (Some(_), Expiry::Ago(_)) if self.min_hold_until.is_none() => LockState::Expired,
+            (Some(_) | None, _) => LockState::Free,
+        }
+    }
+
     /// Returns the time since the grant or the latest renewal. Zero if the server's clock is behind that time.
     #[must_use]
     pub const fn renewed_ago(&self) -> Duration {
@@ -353,12 +366,25 @@ impl LockRecord {
         self.leases().find(|lease| lease.owner_id == Some(owner_id))
     }
 
-    /// Returns the leases in slots if there may be one, otherwise the lease in the record.
+    /// Returns the notes of sessions in the record and in the slots.
+    pub fn notes(&self) -> impl Iterator<Item = &SessionNote> {
+        let slots = self.slots.iter().flat_map(|slot| &slot.sessions);
+        self.sessions.iter().chain(slots)
+    }
+
+    /// Returns the leases in slots if there may be one, otherwise the lease in the record, which may have ended.
     pub fn leases(&self) -> impl Iterator<Item = &Lease> {
         let in_record = (!self.is_shared()).then_some(&self.lease);
         in_record
             .into_iter()
             .chain(self.slots.iter().map(|slot| &slot.lease))
+    }
+
+    /// Returns the limit that decides whether one more lease is granted: the smallest one among the leases in slots. None
+    /// if there is no lease in a slot.
+    #[must_use]
+    pub fn smallest_limit(&self) -> Option<Limit> {
+        self.slots.iter().map(|slot| slot.limit).min()
     }
 
     /// Returns true if the leases of the action are in slots. The record stays so after the last one has ended, if its
@@ -368,28 +394,18 @@ impl LockRecord {
         self.lease.owner_id == Some(OwnerId::SHARED)
     }
 
-    /// Returns the state of the action.
+    /// Returns the state of the action. Of several leases, one that its holder may renew counts first.
     #[must_use]
     pub fn state(&self) -> LockState {
-        match (&self.lease.owner_id, self.lease.expiry) {
-            _ if self.odd.is_some() => LockState::Odd,
-            _ if self.is_shared() => self.state_of_slots(),
-            (Some(_), Expiry::In(_)) if self.lease.revoked_ago.is_some() => LockState::Revoked,
-            (Some(_), Expiry::In(_)) => LockState::Held,
-            (Some(_), Expiry::Ago(_)) if self.lease.min_hold_until.is_none() => LockState::Expired,
-            (Some(_) | None, _) if self.pause.is_some() => LockState::Paused,
-            (Some(_) | None, _) => LockState::Free,
+        if self.odd.is_some() {
+            return LockState::Odd;
         }
-    }
-
-    fn state_of_slots(&self) -> LockState {
-        let is_live = |slot: &Slot| matches!(slot.lease.expiry, Expiry::In(_));
-        match self.slots.iter().any(is_live) {
-            true => LockState::Held,
-            false if !self.slots.is_empty() => LockState::Expired,
-            false if self.pause.is_some() => LockState::Paused,
-            false => LockState::Free,
-        }
+        let states = [LockState::Held, LockState::Revoked, LockState::Expired];
+        let is_any = |state: &LockState| self.leases().any(|lease| lease.state() == *state);
+        states.into_iter().find(is_any).unwrap_or(match self.pause {
+            Some(_) => LockState::Paused,
+            None => LockState::Free,
+        })
     }
 
     /// Returns true if a holder has a lease. An expired or revoked lease counts, because its command may still be
@@ -423,6 +439,19 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Adds the leases in slots to the records of their actions.
+    pub fn add_slots(&mut self, slots: Vec<(Action, Slot)>) {
+        let shared = self.locks.iter_mut().filter(|record| record.is_shared());
+        let mut records: HashMap<Action, &mut LockRecord> = shared
+            .map(|record| (record.action.clone(), record))
+            .collect();
+        for (action, slot) in slots {
+            if let Some(record) = records.get_mut(&action) {
+                record.slots.push(slot);
+            }
+        }
+    }
+
     /// Removes the waiters of free actions whose sessions have ended: nobody waits, and their entries, which a later waiter
     /// removes, have no effect. If `only_active` is true, also removes the actions that were selected because of them.
     pub fn leave_out_dead_waiters(&mut self, only_active: bool) {

@@ -88,7 +88,7 @@ pub fn allowed_in(record: &LockRecord, session: HolderSession) -> Duration {
 }
 
 /// Does the same as [`allowed_in`] for one lease, whatever the pause of its action.
-fn expired_in(lease: &Lease, session: HolderSession) -> Duration {
+pub(super) fn expired_in(lease: &Lease, session: HolderSession) -> Duration {
     match (&lease.owner_id, lease.expiry) {
         (None, _) => Duration::ZERO,
         (Some(_), Expiry::In(left)) => left + allowance(lease, session),

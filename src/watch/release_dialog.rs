@@ -87,7 +87,7 @@ impl ReleaseDialog {
     pub fn confirmed(self, operator: Holder) -> ConfirmedRelease {
         let request = OperatorRequest {
             action: self.record.action.clone(),
-            token: self.record.lease.version.token,
+            token: self.record.main_lease().version.token,
             by: Holder {
                 note: self.reason,
                 ..operator

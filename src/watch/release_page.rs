@@ -41,7 +41,7 @@ fn facts(state: &ScreenState, dialog: &ReleaseDialog) -> Vec<StyledLine> {
     // The ages are current as long as the action has the same token.
     let shown = &dialog.record;
     let latest = state.latest.record(&shown.action);
-    let latest = latest.filter(|latest| latest.lease.version.token == shown.lease.version.token);
+    let latest = latest.filter(|latest| latest.main_lease().version.token == shown.main_lease().version.token);
     let record = latest.unwrap_or(shown);
     let facts = status::facts(record, &SessionStates::NotQueried);
     for (name, text) in state.without_remaining_time(record, facts) {
@@ -67,15 +67,15 @@ fn question(state: &ScreenState, dialog: &ReleaseDialog) -> Vec<StyledLine> {
                 .map(|text| StyledLine::default().with(INDENT, room, text, style)),
         );
     };
-    let token = record.lease.version.token;
+    let token = record.main_lease().version.token;
     let effect = format!(
         "{} revokes the lease of {} with token {token}. The holder stops its command. The reason \
          and the name of the operator are shown to the holder and the waiters.",
-        state.operator.label, record.lease.holder.label
+        state.operator.label, record.main_lease().holder.label
     );
     add(&effect, Style::Plain);
     let latest = state.latest.record(&record.action);
-    if latest.is_none_or(|latest| latest.lease.version.token != token) {
+    if latest.is_none_or(|latest| latest.main_lease().version.token != token) {
         let changed = "The action has changed since then: nothing will be done.";
         add(changed, Style::Bad);
     }

@@ -149,7 +149,7 @@ impl ScreenState {
             .locks
             .iter()
             .filter(|record| {
-                let holder = Some(&record.lease.holder).filter(|_| record.is_leased());
+                let holder = Some(&record.main_lease().holder).filter(|_| record.is_leased());
                 matches(record.action.as_str())
                     || holder.is_some_and(|holder| matches(&holder.label) || matches(&holder.host))
             })
@@ -161,7 +161,7 @@ impl ScreenState {
             }
             SortOrder::Severity => rows.sort_by_key(|record| Severity::of(record)),
             SortOrder::HeldFor => rows.sort_by_key(|record| {
-                let held_for = record.is_leased().then_some(record.lease.held_for);
+                let held_for = record.is_leased().then_some(record.main_lease().held_for);
                 std::cmp::Reverse(held_for)
             }),
             SortOrder::Waiters => {

@@ -228,6 +228,7 @@ fn slot(view: SlotView) -> Slot {
         number: view.number,
         limit: view.limit,
         lease: lease.lease,
+        sessions: None,
     }
 }
 

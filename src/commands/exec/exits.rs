@@ -52,7 +52,7 @@ pub(super) fn not_granted(
             };
             let now = clock::now();
             let held = match (lost_until, now.since(read_at) < STALE) {
-                (Some(until), _) if record.lease.owner_id.is_none() => {
+                (Some(until), _) if record.main_lease().owner_id.is_none() => {
                     lost_grant::outwaiting(action, until.since(now))
                 }
                 (_, true) => messages::holding(action, record),

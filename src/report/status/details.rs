@@ -2,6 +2,7 @@
 
 use super::sessions::session_facts;
 use super::table::{NEVER_USED, UNKNOWN_RUN, last_run, paint, state};
+use super::holders::holder_table;
 use super::waiters::{Queues, waiter_table};
 use crate::report::advice::advice;
 use crate::report::escape::printable;
@@ -13,7 +14,8 @@ use crate::store::diagnosis::Diagnosis;
 use crate::store::session_states::SessionStates;
 use crate::store::{Expiry, Lease, LockRecord, Snapshot};
 
-/// Formats all facts about one action in `snapshot`, one per line, followed by the table of its waiters.
+/// Formats all facts about one action in `snapshot`, one per line, followed by the table of its holders, if they are in
+/// slots, and the table of its waiters.
 #[must_use]
 pub fn details(record: &LockRecord, snapshot: &Snapshot, layout: Layout) -> String {
     let facts = facts(record, &snapshot.sessions);
@@ -29,10 +31,13 @@ pub fn details(record: &LockRecord, snapshot: &Snapshot, layout: Layout) -> Stri
         text.push_str(&layout.paragraph(&name, 2 + width + 2, &fact, paint));
     }
     let queues = Queues::new(&snapshot.waiters);
+    let holders = holder_table(record, layout);
     let waiters = waiter_table(std::slice::from_ref(record), &queues, layout);
-    if !waiters.is_empty() {
-        text.push('\n');
-        text.push_str(&waiters);
+    for table in [holders, waiters] {
+        if !table.is_empty() {
+            text.push('\n');
+            text.push_str(&table);
+        }
     }
     text
 }
@@ -56,15 +61,17 @@ pub fn next(record: &LockRecord, snapshot: &Snapshot, layout: Layout) -> String 
     format!("\n{text}{write}")
 }
 
-/// Returns all facts about an action, as pairs of name and value. The values contain text from other
-/// clients, so the caller must escape the values.
+/// Returns all facts about an action, as pairs of name and value. Holders in slots are in the [`holder_table`]. The values
+/// contain text from other clients, so the caller must escape the values.
 #[must_use]
 pub fn facts(record: &LockRecord, sessions: &SessionStates) -> Vec<(&'static str, String)> {
-    let holder = &record.lease.holder;
+    let main = record.main_lease();
+    let holder = &main.holder;
     let is_held = record.is_leased();
+    let is_in_record = is_held && record.slots.is_empty();
     let named = |label, text: &str| (label, text.to_owned());
     let mut facts = vec![("diagnosis", messages::diagnosis(record))];
-    if is_held {
+    if is_in_record {
         facts.extend([
             named("holder", &holder.label),
             ("process", format!("{} on {}", holder.pid, holder.host)),
@@ -73,9 +80,9 @@ pub fn facts(record: &LockRecord, sessions: &SessionStates) -> Vec<(&'static str
             named("namespace", &holder.namespace),
             named("command", &holder.command),
             named("note", &holder.note),
-            ("since", held_since(&record.lease)),
-            ("renewed", renewed(&record.lease)),
-            ("lease", lease(&record.lease)),
+            ("since", held_since(main)),
+            ("renewed", renewed(main)),
+            ("lease", lease(main)),
         ]);
     }
     if !record.is_known {
@@ -93,7 +100,7 @@ pub fn facts(record: &LockRecord, sessions: &SessionStates) -> Vec<(&'static str
     }
     if record.is_unused() {
         facts.push(named("last run", NEVER_USED));
-    } else if record.last.is_none() && record.lease.owner_id.is_none() {
+    } else if record.last.is_none() && record.main_lease().owner_id.is_none() {
         facts.push(named("last run", UNKNOWN_RUN));
     }
     facts.extend(session_facts(record, sessions));

@@ -10,11 +10,12 @@ use serde::{Serialize, Serializer};
 
 use super::sessions::{SessionJson, sessions};
 use super::waiters::Queues;
+use crate::lease::limit::Limit;
 use crate::report::format::{millis, write_json_line};
 use crate::report::messages;
 use crate::store::diagnosis::{Diagnosis, takeover_in};
 use crate::store::session_states::SessionStates;
-use crate::store::{Expiry, LockRecord, Snapshot};
+use crate::store::{Expiry, Lease, LockRecord, Snapshot};
 
 /// What a document contains about the connections of dlock and of commands to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,8 +62,32 @@ pub struct LockJson<'a> {
     last_code: Option<u8>,
     last_dlock_status: Option<u8>,
     last_ended_ago_ms: Option<u64>,
+    slots: Option<u32>,
+    holders: Vec<HolderJson<'a>>,
     waiters: Vec<WaiterJson<'a>>,
     sessions: Vec<SessionJson<'a>>,
+}
+
+/// A holder in the JSON document.
+#[derive(Serialize)]
+struct HolderJson<'a> {
+    slot: u32,
+    slots: Option<u32>,
+    token: u64,
+    holder: &'a str,
+    host: &'a str,
+    pid: u32,
+    user: &'a str,
+    note: &'a str,
+    command: &'a str,
+    diagnosis: &'static str,
+    session_alive: Option<bool>,
+    acquired_at: Option<&'a str>,
+    held_ms: u64,
+    renewed_ago_ms: u64,
+    ttl_ms: u64,
+    expires_in_ms: i64,
+    revoked_ago_ms: Option<u64>,
 }
 
 /// A waiter in the JSON document.
@@ -192,12 +217,11 @@ fn lock<'a>(
     connections: Connections,
 ) -> LockJson<'a> {
     let is_held = record.is_leased();
-    let lease = &record.lease;
+    let lease = record.main_lease();
     let holder = &lease.holder;
     let text = |text| Some(text).filter(|_| is_held);
     let is_operated = record.pause.is_some() || lease.revoked_ago.is_some();
     let operator = record.operator.as_ref().filter(|_| is_operated);
-    let signed = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
     LockJson {
         action: record.action.as_str(),
         state: record.state().to_string(),
@@ -219,10 +243,7 @@ fn lock<'a>(
         renewed_ago_ms: is_held.then(|| millis(lease.renewed_ago())),
         renewals: is_held.then_some(lease.version.renewals),
         ttl_ms: is_held.then(|| millis(lease.ttl)),
-        expires_in_ms: is_held.then(|| match lease.expiry {
-            Expiry::In(left) => signed(left),
-            Expiry::Ago(ago) => -signed(ago),
-        }),
+        expires_in_ms: is_held.then(|| expires_in(lease)),
         min_hold_until: lease.min_hold_until.as_deref().filter(|_| is_held),
         takeover_in_ms: is_held.then(|| millis(takeover_in(record))),
         revoked_ago_ms: lease.revoked_ago.filter(|_| is_held).map(millis),
@@ -235,6 +256,11 @@ fn lock<'a>(
         last_code: record.last.and_then(|last| last.outcome.code()),
         last_dlock_status: record.last.and_then(|last| last.dlock_status),
         last_ended_ago_ms: record.last.map(|last| millis(last.ago)),
+        slots: match record.slots.is_empty() {
+            true => is_held.then_some(1),
+            false => record.smallest_limit().and_then(Limit::count),
+        },
+        holders: holders(record),
         waiters: queues
             .of(&record.action)
             .map(|(position, waiter)| WaiterJson {
@@ -252,5 +278,52 @@ fn lock<'a>(
             Connections::Shown => sessions(record, &snapshot.sessions),
             Connections::Hidden => Vec::new(),
         },
+    }
+}
+
+/// Returns the time until the lease expires in milliseconds, which is negative if it has expired.
+fn expires_in(lease: &Lease) -> i64 {
+    let signed = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+    match lease.expiry {
+        Expiry::In(left) => signed(left),
+        Expiry::Ago(ago) => -signed(ago),
+    }
+}
+
+/// Returns the holders of an action, in the order of their slots. The only slot of an exclusive holder is 1.
+fn holders(record: &LockRecord) -> Vec<HolderJson<'_>> {
+    let in_record = record.is_leased() && record.slots.is_empty();
+    let in_record = in_record.then(|| {
+        let diagnosis = Diagnosis::of(record);
+        holder(1, Limit::ONE, &record.lease, diagnosis)
+    });
+    let in_slots = record.slots.iter().zip(record.each_slot());
+    let in_slots = in_slots.map(|(slot, (_, alone))| {
+        let diagnosis = Diagnosis::of(&alone);
+        holder(slot.number, slot.limit, &slot.lease, diagnosis)
+    });
+    in_record.into_iter().chain(in_slots).collect()
+}
+
+fn holder(slot: u32, limit: Limit, lease: &Lease, diagnosis: Diagnosis) -> HolderJson<'_> {
+    let holder = &lease.holder;
+    HolderJson {
+        slot,
+        slots: limit.count(),
+        token: lease.version.token.0,
+        holder: &holder.label,
+        host: &holder.host,
+        pid: holder.pid,
+        user: &holder.user,
+        note: &holder.note,
+        command: &holder.command,
+        diagnosis: diagnosis.as_str(),
+        session_alive: lease.session_alive,
+        acquired_at: lease.acquired_at.as_deref(),
+        held_ms: millis(lease.held_for),
+        renewed_ago_ms: millis(lease.renewed_ago()),
+        ttl_ms: millis(lease.ttl),
+        expires_in_ms: expires_in(lease),
+        revoked_ago_ms: lease.revoked_ago.map(millis),
     }
 }

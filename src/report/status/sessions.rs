@@ -124,6 +124,5 @@ pub(super) fn sessions<'a>(
 
 /// Returns the noted sessions in `record`, each with its note.
 fn noted(record: &LockRecord) -> impl Iterator<Item = (&SessionNote, &ServerSession)> {
-    let notes = record.sessions.iter();
-    notes.flat_map(|note| note.sessions.iter().map(move |session| (note, session)))
+    record.notes().flat_map(|note| note.sessions.iter().map(move |session| (note, session)))
 }

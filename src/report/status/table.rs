@@ -1,5 +1,7 @@
 //! The table of locks.
 
+use std::time::Duration;
+
 use super::waiters::{Queues, waiter_table};
 use crate::report::columns::{Painted, TableColumn};
 use crate::report::history::outcome_text;
@@ -8,7 +10,7 @@ use crate::report::line::StyledLine;
 use crate::report::messages::{self, age, duration};
 use crate::report::style::Style;
 use crate::store::diagnosis::{Diagnosis, Severity};
-use crate::store::{Expiry, LastRun, LockRecord, Snapshot};
+use crate::store::{Expiry, LastRun, Lease, LockRecord, Snapshot};
 
 /// The columns of the table, also on the screen of `status --watch`.
 pub const COLUMNS: [TableColumn; 13] = [
@@ -88,10 +90,6 @@ pub fn cells(record: &LockRecord, waiting: usize, exact: bool) -> [Painted; 13] 
         true => (text, Style::Plain),
         false => (String::new(), Style::Plain),
     };
-    let expires = match record.lease.expiry {
-        Expiry::In(left) => time(left),
-        Expiry::Ago(ago) => format!("{} ago", time(ago)),
-    };
     let waiters = match waiting {
         0 if !exact => String::new(),
         count => count.to_string(),
@@ -99,19 +97,24 @@ pub fn cells(record: &LockRecord, waiting: usize, exact: bool) -> [Painted; 13] 
     let last = match record.last {
         Some(last) => last_run(last, time),
         None if record.is_known && record.is_unused() => NEVER_USED.to_owned(),
-        None if record.is_known && record.lease.owner_id.is_none() => UNKNOWN_RUN.to_owned(),
+        None if record.is_known && record.main_lease().owner_id.is_none() => UNKNOWN_RUN.to_owned(),
         None => String::new(),
     };
-    let holder = &record.lease.holder;
+    let main = record.main_lease();
+    let holder = &main.holder;
+    let label = match record.slots.len() {
+        0 | 1 => holder.label.clone(),
+        several => format!("{} +{}", holder.label, several - 1),
+    };
     let paint = paint(record);
     [
         plain(record.action.to_string()),
         (state(record), paint),
-        when_held(holder.label.clone()),
-        when_held(time(record.lease.held_for)),
-        when_held(expires),
+        when_held(label),
+        when_held(time(main.held_for)),
+        when_held(expiry(main, time)),
         (waiters, Style::Doubtful),
-        (record.lease.version.token.to_string(), Style::Faint),
+        (main.version.token.to_string(), Style::Faint),
         plain(last),
         when_held(holder.note.clone()),
         when_held(holder.host.clone()),
@@ -119,6 +122,14 @@ pub fn cells(record: &LockRecord, waiting: usize, exact: bool) -> [Painted; 13] 
         when_held(holder.user.clone()),
         (messages::diagnosis(record), paint),
     ]
+}
+
+/// Returns the time until the lease expires, or since it has expired.
+pub(super) fn expiry(lease: &Lease, time: fn(Duration) -> String) -> String {
+    match lease.expiry {
+        Expiry::In(left) => time(left),
+        Expiry::Ago(ago) => format!("{} ago", time(ago)),
+    }
 }
 
 /// Returns the state of the action for users. A held action with a problem has another state than one without.
@@ -134,7 +145,7 @@ pub(super) fn state(record: &LockRecord) -> String {
 }
 
 /// Formats the outcome and the age of the last run.
-pub(super) fn last_run(last: LastRun, time: fn(std::time::Duration) -> String) -> String {
+pub(super) fn last_run(last: LastRun, time: fn(Duration) -> String) -> String {
     let result = outcome_text(last.outcome, last.dlock_status, None);
     format!("{result}, {} ago", time(last.ago))
 }

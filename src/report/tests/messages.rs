@@ -72,6 +72,19 @@ fn texts_for_actions_in_every_state() {
 }
 
 #[test]
+fn texts_for_actions_with_holders_in_slots() {
+    let mut text = String::new();
+    for record in slots_and_readers() {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "{}:", record.action);
+        for (name, message) in texts(&record) {
+            let _ = writeln!(text, "  {name:10}  {message}");
+        }
+    }
+    assert_snapshot!(text);
+}
+
+#[test]
 fn diagnoses_of_actions_with_sessions_on_the_server() {
     let noted = |record: LockRecord, token, policy, count| LockRecord {
         sessions: Some(SessionNote {

@@ -1,8 +1,10 @@
 //! Test data for the snapshots: holders, waiters, and a record for each state of an action.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use crate::lease::action::Action;
+use crate::lease::limit::Limit;
 use crate::lease::{OwnerId, Token};
 use crate::store::diagnosis::Diagnosis;
 use crate::store::session::{
@@ -10,8 +12,8 @@ use crate::store::session::{
 };
 use crate::store::session_states::{SessionStates, VisibleSession, VisibleSessions};
 use crate::store::{
-    Expiry, HistoryOutcome, Holder, LastRun, LockRecord, Operator, Pause, Renewed, ServerTime,
-    Snapshot, Version, Waiter,
+    Expiry, HistoryOutcome, Holder, LastRun, Lease, LockRecord, Operator, Pause, Renewed,
+    ServerTime, Slot, Snapshot, Version, Waiter,
 };
 
 /// The name of an action that changes the reading direction and separates lines. Control characters are not valid in
@@ -60,6 +62,43 @@ pub(super) fn holder_of(text: &str) -> Holder {
         namespace: text(),
         command: text(),
     }
+}
+
+/// Returns the record of an action whose holders are in slots with `limit`, one for each of `leases`.
+pub(super) fn in_slots(name: &str, limit: Limit, leases: Vec<Lease>) -> LockRecord {
+    let slots = leases.into_iter().zip(1..).map(|(lease, number)| Slot {
+        number,
+        limit,
+        lease: Lease {
+            version: Version {
+                token: Token(TOKEN.0 - 10 + u64::from(number)),
+                renewals: 3,
+            },
+            holder: holder(&format!("web-{number}/4711"), ""),
+            ..lease
+        },
+        sessions: None,
+    });
+    LockRecord {
+        slots: slots.collect(),
+        ..held(name).with_lease(|lease| lease.owner_id = Some(OwnerId::SHARED))
+    }
+}
+
+/// Returns an action with two of three slots, one of whose holders is frozen, and one with readers.
+pub(super) fn slots_and_readers() -> [LockRecord; 3] {
+    let healthy = || held("a").lease;
+    let frozen = Lease {
+        renewed: Renewed::Ago(seconds(12)),
+        expiry: Expiry::In(seconds(18)),
+        ..healthy()
+    };
+    let three = Limit::new(NonZeroU32::new(3).expect("not 0"));
+    [
+        in_slots("gpu", three, vec![healthy(), frozen]),
+        in_slots("reboot", three, vec![healthy()]),
+        in_slots("db", Limit::NONE, (0..5).map(|_| healthy()).collect()),
+    ]
 }
 
 /// Returns the record of an action that is held and renewed.

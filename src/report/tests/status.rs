@@ -55,6 +55,22 @@ fn table_of_one_held_action() {
 }
 
 #[test]
+fn table_of_actions_with_several_holders() {
+    assert_snapshot!(tables(&slots_and_readers(), &[]));
+}
+
+#[test]
+fn facts_of_actions_with_several_holders() {
+    assert_snapshot!(all_details(&slots_and_readers(), &[]));
+}
+
+#[test]
+fn json_of_an_action_with_two_holders() {
+    let [gpu, ..] = slots_and_readers();
+    assert_snapshot!(document(&[gpu], &[]));
+}
+
+#[test]
 fn json_of_a_read_only_server() {
     let snapshot = Snapshot {
         is_read_only: true,

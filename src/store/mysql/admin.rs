@@ -24,30 +24,40 @@ impl Database {
     /// # Errors
     /// Returns any failure. The kind is `NoTables` if a table is missing.
     pub fn snapshot(&mut self, selection: Selection) -> Result<Snapshot, Failure> {
-        let found =
-            self.snapshot_with(|queue_lock| statements::select_snapshot(selection, queue_lock));
+        let found = self.snapshot_with(selection, |queue_lock| {
+            statements::select_snapshot(selection, queue_lock)
+        });
         found.map(|mut snapshot| {
             snapshot.leave_out_dead_waiters(matches!(selection, Selection::Active));
             snapshot
         })
     }
 
-    /// Reads the rows with the statements that `select` returns.
-    fn snapshot_with(&mut self, select: impl Fn(QueueLock) -> String) -> Result<Snapshot, Failure> {
+    /// Reads the actions in `selection` with the statements that `select` returns.
+    fn snapshot_with(
+        &mut self,
+        selection: Selection,
+        select: impl Fn(QueueLock) -> String,
+    ) -> Result<Snapshot, Failure> {
         let snapshot = |queue_lock| statements::with_read_only(&select(queue_lock));
-        let available = snapshot(QueueLock::Available);
-        let found = match self.read_snapshot(RequestKind::Read, &available) {
-            // If the server refuses named locks, the state of the holders' sessions is unknown.
-            Err(failure) if failure.kind == FailureKind::NoQueueLock => {
-                let unavailable = snapshot(QueueLock::Unavailable);
-                self.read_snapshot(RequestKind::Read, &unavailable)
-            }
-            outcome => outcome,
-        };
+        let mut queue_lock = QueueLock::Available;
+        let mut found = self.read_snapshot(RequestKind::Read, &snapshot(queue_lock));
+        // If the server refuses named locks, the state of the holders' sessions is unknown.
+        if matches!(&found, Err(failure) if failure.kind == FailureKind::NoQueueLock) {
+            queue_lock = QueueLock::Unavailable;
+            found = self.read_snapshot(RequestKind::Read, &snapshot(queue_lock));
+        }
+        let mut found = found?;
+        // The records are read before the slots.
+        if found.locks.iter().any(LockRecord::is_shared) {
+            let slots = statements::select_slots(selection, queue_lock, None);
+            let slots = self.exchange(RequestKind::Read, &slots, rows::slots_of_actions)?;
+            found.add_slots(slots);
+        }
         Ok(Snapshot {
             server: self.target().address.to_string(),
             skipped: self.skipped.clone(),
-            ..found?
+            ..found
         })
     }
 
@@ -68,7 +78,7 @@ impl Database {
     /// # Errors
     /// Returns any failure. The kind is `Unreachable` if the server is read-only.
     pub fn current_snapshot(&mut self, selection: Selection) -> Result<Snapshot, Failure> {
-        let snapshot = self.snapshot_with(|queue_lock| {
+        let snapshot = self.snapshot_with(selection, |queue_lock| {
             statements::synchronized(&statements::select_snapshot(selection, queue_lock))
         })?;
         match snapshot.is_read_only {

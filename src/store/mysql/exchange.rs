@@ -1,12 +1,14 @@
 //! Sends one packet and reads its response. This file sends all requests except those of `dlock doctor`.
 
+use std::slice;
+
 use mysql::Row;
 
 use super::connection::{Connection, TakeRow};
 use super::database::Database;
 use super::group::{GroupView, MemberState};
 use super::rows::ReadResult;
-use super::statements::{MemberCheck, WriteCheck};
+use super::statements::{MemberCheck, Selection, WriteCheck};
 use super::{columns, rows, statements};
 use crate::lease::OwnerId;
 use crate::mutant::{self, Safeguard};
@@ -63,11 +65,12 @@ impl Database {
     ) -> Result<ReadResult, Failure> {
         let select = statements::select_record(contender, entry);
         let is_exclusive = contender.limit.is_exclusive();
-        let slots = |queue_lock| statements::select_slots(&contender.action, queue_lock, None);
+        let own = Selection::Named(slice::from_ref(&contender.action));
         // The record is read before the slots.
         let packet = match entry {
             Some(entry) if !is_exclusive => {
-                format!("{statements}{select};{}", slots(entry.queue_lock))
+                let slots = statements::select_slots(own, entry.queue_lock, None);
+                format!("{statements}{select};{slots}")
             }
             _ => format!("{statements}{select}"),
         };
@@ -102,7 +105,8 @@ impl Database {
             && row.is_shared()
         {
             let sent = self.timing.sent;
-            let packet = statements::select_slots(&contender.action, queue_lock, None);
+            let own = Selection::Named(slice::from_ref(&contender.action));
+            let packet = statements::select_slots(own, queue_lock, None);
             row.slots = self.exchange(RequestKind::Read, &packet, rows::slots)?;
             self.timing.sent = sent;
         }
@@ -121,7 +125,8 @@ impl Database {
         }
         let select = statements::select_record(contender, None);
         let unread = QueueLock::Unavailable;
-        let slot = statements::select_slots(&contender.action, unread, Some(owner_id));
+        let own = Selection::Named(slice::from_ref(&contender.action));
+        let slot = statements::select_slots(own, unread, Some(owner_id));
         let packet = format!("{statements}{select};{slot}");
         self.exchange(RequestKind::Plain, &packet, rows::read_result)
     }

@@ -17,8 +17,7 @@ use crate::lease::{OwnerId, Token};
 use crate::mutant::{self, Safeguard};
 use crate::store::prune::Prunable;
 use crate::store::read_back::{AttemptReadBack, NextGrant, ReleaseReadBack};
-use crate::store::session::SLOTS_MARK;
-use crate::store::session::SessionNote;
+use crate::store::session::{SLOTS_MARK, SessionNote};
 use crate::store::{
     DatabaseId, EarlierSessions, Expiry, Failure, FailureKind, History, HistoryEntry,
     HistoryOutcome, Holder, LastRun, Lease, LockRecord, Operator, Owner, Pause, QueueLockOwner,
@@ -119,16 +118,24 @@ pub(super) fn slot_notes(sets: &[Vec<Row>]) -> Result<Vec<SlotNote>, Failure> {
     Ok(notes.into_iter().flatten().collect())
 }
 
-/// Reads the rows of a `select_slots` statement.
+/// Reads the rows of a `select_slots` statement about one action.
 pub(super) fn slots(sets: &[Vec<Row>]) -> Result<Vec<Slot>, Failure> {
-    each(sets.iter().flatten(), |row, _| {
-        Ok(Slot {
-            number: required(row, "slot")?,
-            limit: optional(row, "slots")?
-                .and_then(NonZeroU32::new)
-                .map_or(Limit::NONE, Limit::new),
-            lease: lease(row)?,
-        })
+    each(sets.iter().flatten(), |row, _| slot(row))
+}
+
+/// Reads the rows of a `select_slots` statement, each with its action.
+pub(super) fn slots_of_actions(sets: &[Vec<Row>]) -> Result<Vec<(Action, Slot)>, Failure> {
+    each(sets.iter().flatten(), |row, action| Ok((action, slot(row)?)))
+}
+
+fn slot(row: &Row) -> Result<Slot, Failure> {
+    Ok(Slot {
+        number: required(row, "slot")?,
+        limit: optional(row, "slots")?
+            .and_then(NonZeroU32::new)
+            .map_or(Limit::NONE, Limit::new),
+        lease: lease(row)?,
+        sessions: session_note(row)?,
     })
 }
 

@@ -14,7 +14,7 @@ use crate::store::session::{
 use crate::store::session_states::{SessionState, SessionStates};
 use crate::store::target::Target;
 use crate::store::{
-    Contender, EndSessionsRequest, Failure, FailureKind, NotePlace, NoteRequest, Noted, Response,
+    Contender, EndSessionsRequest, Failure, FailureKind, LockRecord, NotePlace, NoteRequest, Noted, Response,
     SessionsLeft, Snapshot,
 };
 
@@ -23,7 +23,7 @@ impl Database {
     /// true. Sends no request if the records contain no sessions. A failure must not prevent `status` from showing the
     /// records, so it is stored in `snapshot` too.
     pub fn read_session_states(&mut self, snapshot: &mut Snapshot, statements: bool) {
-        let notes = snapshot.locks.iter().flat_map(|record| &record.sessions);
+        let notes = snapshot.locks.iter().flat_map(LockRecord::notes);
         let sessions = notes.flat_map(|note| &note.sessions);
         let ids: Vec<u64> = sessions.map(|session| session.id).collect();
         if ids.is_empty() {

@@ -202,6 +202,7 @@ fn slot_with_fewer_renewals_than_before_delays_the_attempt() {
                 number: 1,
                 limit: Limit::NONE,
                 lease: slot.lease,
+                sessions: None,
             }],
             ..shared
         };

@@ -19,6 +19,7 @@ use super::handoff;
 use super::history::{insert_run_from_row, is_unnecessary, success};
 use super::queue::leave_queue;
 use super::select::proof;
+use super::selection::Selection;
 use crate::lease::OwnerId;
 use crate::lease::action::Action;
 use crate::lease::limit::Limit;
@@ -335,10 +336,10 @@ pub(in crate::store::mysql) fn remove_note(action: &Action, noted: &Noted) -> St
     format!("{remove}SELECT {REQUEST},1 AS answer")
 }
 
-/// Reads the leases in slots, or only that of the owner id `only`. The statement takes no lock, and returns at least one
-/// row.
+/// Reads the leases in slots of the actions in `selection`, or only that of the owner id `only`. The statement takes no
+/// lock, and returns at least one row.
 pub(in crate::store::mysql) fn select_slots(
-    action: &Action,
+    selection: Selection,
     queue_lock: QueueLock,
     only: Option<OwnerId>,
 ) -> String {
@@ -358,11 +359,11 @@ pub(in crate::store::mysql) fn select_slots(
         "SELECT {REQUEST},s.*,s.has_queue_lock=1 AND s.server={HERE} AS had_queue_lock_here,{alive} AS alive,\
          {revoked} AS revoked_us,{held} AS held_us,{renewed} AS renewed_us,\
          TIMESTAMPDIFF(MICROSECOND,UTC_TIMESTAMP(6),s.expires_at) AS left_us \
-         FROM (SELECT 1) AS one LEFT JOIN dlock_slot AS s ON s.action={action} AND s.owner_id IS NOT NULL{only} \
-         ORDER BY s.slot",
+         FROM (SELECT 1) AS one LEFT JOIN dlock_slot AS s ON {selected} AND s.owner_id IS NOT NULL{only} \
+         ORDER BY s.action,s.slot",
         revoked = ago("s.revoked_at"),
         held = ago("s.acquired_at"),
         renewed = ago("s.renewed_at"),
-        action = hex(action.as_str()),
+        selected = selection.includes("s.action"),
     )
 }

@@ -12,7 +12,7 @@ use crate::lease::action::Action;
 use crate::lease::limit::Limit;
 use crate::lease::once::Once;
 use crate::lease::{Grant, OwnerId, Token};
-use crate::store::mysql::statements;
+use crate::store::mysql::statements::{self, Selection};
 use crate::store::operator::{OperatorAction, OperatorRequest};
 use crate::store::session::{
     CommandConnections, FoundSessions, ServerInstance, ServerSession, SessionLook, SessionNote,
@@ -269,7 +269,7 @@ fn leases_in_slots() {
     assert_packet(
         "read_of_the_slots",
         "nothing",
-        &statements::select_slots(&action(), QueueLock::Available, None),
+        &statements::select_slots(Selection::Named(&[action()]), QueueLock::Available, None),
     );
 }
 
