@@ -17,11 +17,11 @@ _dlock_option() {
             esac
             ;;
         exec)
-            options='-a --action -t --ttl -w --wait -n --nonblock -E --conflict-exit-code --once --once-per --min-hold --connect-timeout --grace --stop-signal --max-runtime --server-sessions --heartbeat-file --holder --note --fence --hide-credentials --history --hide-args --metrics-file --on-event -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            options='-a --action -t --ttl -w --wait -n --nonblock -E --conflict-exit-code --once --once-per --min-hold --connect-timeout --grace --stop-signal --max-runtime --server-sessions --heartbeat-file --holder --note --slots --shared --fence --hide-credentials --history --hide-args --metrics-file --on-event -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
             arguments='name'
             case $2 in
                 -a | --action) kind='name' ;;
-                -t | --ttl | -w | --wait | -E | --conflict-exit-code | --once-per | --min-hold | --connect-timeout | --grace | --stop-signal | --max-runtime | --holder | --note | --history | --url | --host | --port | --user | --database) kind='text' ;;
+                -t | --ttl | -w | --wait | -E | --conflict-exit-code | --once-per | --min-hold | --connect-timeout | --grace | --stop-signal | --max-runtime | --holder | --note | --slots | --history | --url | --host | --port | --user | --database) kind='text' ;;
                 --server-sessions) kind='kill wait ignore' ;;
                 --heartbeat-file | --metrics-file | --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
                 --on-event) kind='command' ;;
@@ -97,11 +97,11 @@ _dlock_option() {
             esac
             ;;
         release)
-            options='-a --action --token --reason -y --yes --pause --create --resume --operator -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            options='-a --action --token --slot --all --reason -y --yes --pause --create --resume --operator -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
             arguments='name'
             case $2 in
                 -a | --action) kind='name' ;;
-                --token | --reason | --pause | --operator | --url | --host | --port | --user | --database) kind='text' ;;
+                --token | --slot | --reason | --pause | --operator | --url | --host | --port | --user | --database) kind='text' ;;
                 --log-format) kind='text json' ;;
                 --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
                 --ssl-mode) kind='disabled required verify_ca verify_identity' ;;

@@ -83,6 +83,7 @@ ignore\t'Do not look for sessions, and do not wait for them'"
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l heartbeat-file -d 'File that the command must change regularly to keep the lease' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l holder -d 'Name of this holder, as shown by dlock status [default: HOST/PID]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l note -d 'Note in dlock status, for example the reason for the run' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l slots -d 'Let up to N commands hold the lock at once, this one included' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l history -d 'Keep at least the latest N runs in the history; 0 does not record this run' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l metrics-file -d 'File to which dlock writes the metrics of this run, in the Prometheus text format' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l on-event -d 'Hook to run with sh -c when the lease is granted, lost or released, and when the run is skipped' -r -f -a "(__fish_complete_command)"
@@ -105,6 +106,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-ca -d 'PEM file
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s n -l nonblock -d 'Do not wait for the lock; overrides --wait'
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l shared -d 'Hold the lock together with any number of others that use --shared'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l fence -d 'Write the token to the action\'s fence, for dlock check --sql'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l hide-credentials -d 'Keep the connection variables, such as DLOCK_URL, from the command'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l hide-args -d 'Store only the name of the command in the tables, not its arguments'
@@ -310,6 +312,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand forget" -s h -l help -d 'Pri
 complete -c dlock -n "__fish_dlock_using_subcommand forget" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s a -l action -d 'Name of the lock, instead of NAME' -r -f -a "(__fish_dlock_lock_names)"
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l token -d 'Change the lock only if its token is TOKEN; dlock status shows the token' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l slot -d 'Release the holder in slot N, if there are several holders' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l reason -d 'Reason to show to the holder and the waiters, and to record in the history' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l pause -d 'Pause the lock for the given duration, and revoke its lease if there is one' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l operator -d 'Name of the operator, shown with the reason [default: USER@HOST]' -r -f
@@ -331,6 +334,7 @@ verify_identity\t'TLS with a certificate that is signed by a trusted authority a
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand release" -l all -d 'Release all holders, if there are several'
 complete -c dlock -n "__fish_dlock_using_subcommand release" -s y -l yes -d 'Do not ask for confirmation; required if standard input is not a terminal'
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l create -d 'Pause a lock that no process has ever used, for example before its first run'
 complete -c dlock -n "__fish_dlock_using_subcommand release" -l resume -d 'Resume a paused lock; this does not affect a current lease'

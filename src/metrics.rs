@@ -65,6 +65,8 @@ pub struct RunMetrics {
     pub held: bool,
     /// The token of each lease, in the order of the names. Empty before the grant.
     pub tokens: Vec<Token>,
+    /// Number of the slot of the first lease. None before the grants.
+    pub slot: Option<u32>,
     /// Number of renewals that succeeded.
     pub renewals: u64,
     /// Number of renewals that failed.
@@ -123,6 +125,7 @@ impl RunMetrics {
             hold: Duration::ZERO,
             held: false,
             tokens: Vec::new(),
+            slot: None,
             renewals: 0,
             failures: 0,
             outcome: None,

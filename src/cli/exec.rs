@@ -1,6 +1,7 @@
 //! The grammar of `exec`.
 
 use std::ffi::OsString;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use crate::sys::stop_signal;
 const EXAMPLES: &str = "\
 dlock exec init -- ./migrate.sh\n\
 dlock exec report --nonblock -- ./report.sh      # skip if it runs\n\
+dlock exec reboot --slots 2 -- ./reboot.sh       # at most 2 hosts at a time\n\
 dlock exec init --once=v42 -- ./migrate.sh       # once for each release\n\
 dlock exec report --once-per 1h -- ./report.sh   # cron on several hosts";
 
@@ -166,19 +168,20 @@ pub struct ExecArgs {
     #[arg(help_heading = "Lock")]
     pub note: Option<String>,
 
-    /// Number of commands that may run at once, this one included.
+    /// Let up to N commands hold the lock at once, this one included.
     ///
-    /// Each holder has its own number, and the smallest one counts. Only the program of the tests has this option and the
-    /// next one, because `status` and `release` do not know slots yet.
-    #[cfg(feature = "mutants")]
-    #[arg(long, value_name = "N", conflicts_with = "shared")]
+    /// Each holder gets the smallest free slot, whose number is in DLOCK_SLOT. If the holders use different numbers, the
+    /// smallest one counts. A dlock without this option waits until all slots are free.
+    #[arg(long, env = "DLOCK_OPT_SLOTS", value_name = "N", conflicts_with_all = ["shared", "fence"])]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     #[arg(help_heading = "Lock")]
     pub slots: Option<u32>,
 
-    /// Run beside other commands with --shared, but not beside others.
-    #[cfg(feature = "mutants")]
-    #[arg(long)]
+    /// Hold the lock together with any number of others that use --shared.
+    ///
+    /// A dlock without this option waits until nobody holds the lock.
+    #[arg(long, env = "DLOCK_OPT_SHARED", conflicts_with = "fence")]
+    #[arg(value_parser = super::value::switch)]
     #[arg(help_heading = "Lock")]
     pub shared: bool,
 
@@ -232,21 +235,13 @@ pub struct ExecArgs {
 
 impl ExecArgs {
     /// Returns the limit of the leases.
-    #[cfg(feature = "mutants")]
     #[must_use]
     pub fn limit(&self) -> Limit {
-        match self.slots.and_then(std::num::NonZeroU32::new) {
+        match self.slots.and_then(NonZeroU32::new) {
             _ if self.shared => Limit::NONE,
             Some(count) => Limit::new(count),
             None => Limit::ONE,
         }
-    }
-
-    /// Returns the limit of the leases.
-    #[cfg(not(feature = "mutants"))]
-    #[must_use]
-    pub const fn limit(&self) -> Limit {
-        Limit::ONE
     }
 
     /// Notes which options in `matches` are given on the command line or by a variable.

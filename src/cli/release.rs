@@ -7,11 +7,16 @@ use super::name::NameArgs;
 /// The examples in the help text.
 const EXAMPLES: &str = "\
 dlock release init --reason 'the command hangs'\n\
+dlock release gpu --slot 2\n\
 dlock release init --pause 2h\n\
 dlock release init --resume";
 
 /// Options of `release`.
 #[derive(Debug, clap::Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each of them is a separate option"
+)]
 #[command(after_help = super::footer::footer(EXAMPLES), after_long_help = super::footer::long_footer("release", EXAMPLES))]
 pub struct ReleaseArgs {
     /// Name of the lock.
@@ -19,8 +24,18 @@ pub struct ReleaseArgs {
     pub name: NameArgs,
 
     /// Change the lock only if its token is TOKEN; dlock status shows the token.
+    ///
+    /// If there are several holders, release the one with this token.
     #[arg(long, value_name = "TOKEN")]
     pub token: Option<u64>,
+
+    /// Release the holder in slot N, if there are several holders.
+    #[arg(long, value_name = "N", conflicts_with_all = ["token", "pause", "resume"])]
+    pub slot: Option<u32>,
+
+    /// Release all holders, if there are several.
+    #[arg(long, conflicts_with_all = ["token", "slot", "pause", "resume"])]
+    pub all: bool,
 
     /// Reason to show to the holder and the waiters, and to record in the history.
     #[arg(long, env = "DLOCK_OPT_REASON", value_name = "TEXT", value_parser = super::value::note)]

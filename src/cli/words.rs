@@ -52,8 +52,14 @@ const SIMILAR_OPTIONS: &[(&str, &str, &str)] = &[
     ),
     (
         "exec",
-        "-F --no-fork -o --close -u --unlock -s --shared",
+        "-F --no-fork -o --close -u --unlock",
         "dlock has no such option of flock",
+    ),
+    ("exec", "-s", "did you mean --shared?"),
+    (
+        "exec",
+        "--limit --permits --semaphore --concurrency",
+        "did you mean --slots?",
     ),
     ("exec", "--lease", "--ttl sets the length of the lease"),
     ("forget", "--note", "did you mean --reason?"),

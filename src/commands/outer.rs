@@ -4,7 +4,7 @@ use std::env;
 
 use crate::lease::Token;
 use crate::store::OuterLease;
-use crate::sys::pending_child::TOKENS;
+use crate::sys::pending_child::{SLOT, TOKENS};
 
 /// The environment variable that contains the address of the server and the name of the database
 /// that store the lease. dlock sets this variable for the command.
@@ -16,9 +16,10 @@ pub const OUTER_TOKENS: &str = "DLOCK_OUTER_TOKENS";
 
 /// All variables that dlock sets for a command. `exec` never reads any of these variables as an
 /// option.
-pub const VARIABLES: [&str; 7] = [
+pub const VARIABLES: [&str; 8] = [
     "DLOCK_ACTION",
     "DLOCK_TOKEN",
+    SLOT,
     TOKENS,
     OUTER_TOKENS,
     "DLOCK_HOLDER",

@@ -20,13 +20,15 @@ use crate::lease::timing::Timing;
 use crate::protocol::acquire::{Acquire, NextRequest, WaitLimits};
 use crate::report::layout::Layout;
 use crate::report::log::EventKind;
-use crate::report::release::{changed, done_with_time, freed, nothing_to_do, prompt};
+use crate::report::release::{
+    changed, done_with_time, freed, nothing_to_do, prompt, several_holders,
+};
 use crate::report::{self, Report, messages};
 use crate::store::diagnosis::Diagnosis;
 use crate::store::mysql::Selection;
 use crate::store::operator::{OperatorAction, OperatorRequest, OperatorResult};
 use crate::store::target::Targets;
-use crate::store::{Contender, Holder, LockRecord, Request, Response, Store, Waiter};
+use crate::store::{Contender, Holder, LockRecord, Request, Response, Slot, Store, Waiter};
 use crate::sys::{clock, random};
 
 /// Length of the lease with which an expired lease is taken over. It is released at once.
@@ -65,24 +67,21 @@ pub fn run(args: ReleaseArgs, targets: Targets, report: &Report) -> anyhow::Resu
         let why = format!("{unknown}; to pause it nevertheless, add --create");
         return Err(ExitError::new(Status::NOTHING, why).into());
     }
-    let token = record.lease.version.token;
-    if args.token.is_some_and(|expected| expected != token.0) {
-        let why = format!("{action} has token {token} now: run dlock status and try again");
-        return Err(ExitError::new(Status::LOST, why).into());
-    }
+    let chosen = chosen(&args, &record, kind)?;
     report.block(&report::status::details(&record, &snapshot, Layout::FULL));
-    if !args.yes && !is_confirmed(report, &prompt(&action, kind))? {
+    if !args.yes && !is_confirmed(report, &prompt(&chosen, kind))? {
         let why = format!("{action} is unchanged");
         return Err(ExitError::new(Status::USAGE, why).into());
     }
     let by = operator(args.operator, args.reason);
     let request = OperatorRequest {
         action: action.clone(),
-        token,
+        token: record.lease.version.token,
+        slots: chosen.slot_tokens(),
         by: by.clone(),
         kind,
     };
-    let wakes = request.wakes_holder(&record);
+    let wakes = request.wakes_holder(&chosen);
     let outcome = query_once(targets.clone(), move |database| {
         database.apply_operator_request(&request, wakes)
     })?;
@@ -96,15 +95,65 @@ pub fn run(args: ReleaseArgs, targets: Targets, report: &Report) -> anyhow::Resu
         OperatorAction::Resume => EventKind::Resumed,
     };
     let is_over = matches!(kind, OperatorAction::Release)
-        && Diagnosis::of(&record) == Diagnosis::Expired
+        && Diagnosis::of(&chosen) == Diagnosis::Expired
         && !snapshot.waiters.iter().any(Waiter::may_be_waiting);
     let is_freed = is_over && free_expired(&action, &by, targets)?;
     let text = match is_freed {
-        true => freed(&action, &record),
-        false => done_with_time(&action, &record, kind, woken),
+        true => freed(&action, &chosen),
+        false => done_with_time(&action, &chosen, kind, woken),
     };
-    report.info(event.by(messages::whose(&record)), text);
+    report.info(event.by(messages::whose(&chosen)), text);
     Ok(Status::OK)
+}
+
+/// Returns `record` with the leases to which the request applies.
+///
+/// # Errors
+/// Fails if the expected token is not in the record, if the slot is not held, or if there are several holders and the user
+/// has not chosen between them.
+fn chosen(
+    args: &ReleaseArgs,
+    record: &LockRecord,
+    kind: OperatorAction,
+) -> Result<LockRecord, ExitError> {
+    let action = &record.action;
+    let is_release = kind == OperatorAction::Release;
+    let only = |is_chosen: &dyn Fn(&Slot) -> bool| LockRecord {
+        slots: (record.slots.iter().filter(|slot| is_chosen(slot)).cloned()).collect(),
+        ..record.clone()
+    };
+    let chosen = match (args.slot, args.token) {
+        // An exclusive lease has the number 1.
+        (Some(1), _) if record.slots.is_empty() => return Ok(record.clone()),
+        (Some(number), _) => only(&|slot| slot.number == number),
+        (None, Some(token)) if is_release && !record.slots.is_empty() => {
+            only(&|slot| slot.lease.version.token.0 == token)
+        }
+        (None, Some(token)) if token != record.lease.version.token.0 => {
+            return Err(changed_token(record));
+        }
+        (None, _) if is_release && record.slots.len() > 1 && !args.all => {
+            return Err(ExitError::new(Status::USAGE, several_holders(record)));
+        }
+        (None, _) => return Ok(record.clone()),
+    };
+    match (chosen.slots.is_empty(), args.slot) {
+        (false, _) => Ok(chosen),
+        (true, Some(number)) => {
+            let why = format!("slot {number} of {action} is not held");
+            Err(ExitError::new(Status::NOTHING, why))
+        }
+        (true, None) => Err(changed_token(record)),
+    }
+}
+
+fn changed_token(record: &LockRecord) -> ExitError {
+    let token = record.main_lease().version.token;
+    let why = format!(
+        "{} has token {token} now: run dlock status and try again",
+        record.action
+    );
+    ExitError::new(Status::LOST, why)
 }
 
 /// Takes over an expired lease and releases it, as a contender without a command does. So the rule for a take-over is the

@@ -26,7 +26,7 @@ use crate::report::log::rfc3339;
 use crate::report::messages;
 use crate::sys::channel::{Channel, Received};
 use crate::sys::group_child;
-use crate::sys::pending_child::TOKENS;
+use crate::sys::pending_child::{SLOT, TOKENS};
 use crate::sys::process::ExecError;
 use crate::sys::signal_name;
 use crate::sys::tree::ExitReason;
@@ -81,10 +81,11 @@ impl HookTrigger {
 
 /// The environment variables of a hook, in the order of the man page. dlock sets a variable that has no value to an
 /// empty string.
-pub const VARIABLES: [&str; 12] = [
+pub const VARIABLES: [&str; 13] = [
     "DLOCK_EVENT",
     "DLOCK_ACTION",
     "DLOCK_TOKEN",
+    SLOT,
     TOKENS,
     "DLOCK_HOLDER",
     "DLOCK_OTHER_HOLDER",
@@ -113,6 +114,9 @@ fn variables(trigger: HookTrigger, facts: &RunMetrics) -> Vec<(&'static str, Str
             .tokens
             .first()
             .map(Token::to_string)
+            .unwrap_or_default(),
+        (facts.slot.as_ref())
+            .map(u32::to_string)
             .unwrap_or_default(),
         lines.join("\n"),
         facts.holder.clone(),

@@ -96,6 +96,8 @@ pub enum NotGranted {
 pub struct AcquiredLease {
     /// The owner id and the token for renewals and the release.
     pub grant: Grant,
+    /// Number of the slot of the lease. 1 if it is exclusive.
+    pub slot: u32,
     /// Send time of the request that proves the grant. The deadline is measured from this instant.
     pub sent: BootInstant,
     /// Availability of the queue lock. If the queue lock is available, a renewal on a new connection acquires it again,
@@ -129,6 +131,8 @@ enum AcquirePhase {
     /// before the command starts.
     Confirm {
         token: Token,
+        /// Number of the slot.
+        slot: u32,
         since: BootInstant,
         /// The `kill` of the deadline that the lease has if it was granted at the earliest possible instant.
         until: BootInstant,
@@ -375,21 +379,21 @@ impl Acquire {
             }
         }
         match &response.outcome {
-            Ok(Response::Granted(token, sessions)) => {
-                self.granted(now, *token, *sessions, response.sent);
+            Ok(Response::Granted(token, slot, sessions)) => {
+                self.granted(now, (*token, *slot), *sessions, response.sent);
             }
-            Ok(Response::AlreadyHeld(token)) => self.confirm(now, *token),
+            Ok(Response::AlreadyHeld(token, slot)) => self.confirm(now, (*token, *slot)),
             Ok(Response::Renewed(_)) => self.confirmed(now, response.sent),
             Ok(
                 Response::Lost(record)
                 | Response::NotAcquired(record, _)
                 | Response::Enqueued(record, _),
             ) if record.own_lease(self.owner_id).is_some() => {
-                let token = self.own_token(record);
+                let own = record.own_grant(self.owner_id);
                 match record.is_held_by(self.owner_id, None) {
-                    true => self.confirm(now, token),
+                    true => self.confirm(now, own),
                     // The lease is unusable, because an operator has revoked it.
-                    false => self.phase = AcquirePhase::FreeOwnRecord(token, None),
+                    false => self.phase = AcquirePhase::FreeOwnRecord(own.0, None),
                 }
             }
             Ok(Response::NotAcquired(record, queue)) => {
@@ -422,12 +426,6 @@ impl Acquire {
             ) => {}
             Err(failure) => self.failed(now, response, failure),
         }
-    }
-
-    /// Returns the token of the lease of this contender in `record`.
-    fn own_token(&self, record: &LockRecord) -> Token {
-        let lease = record.own_lease(self.owner_id);
-        lease.map_or(record.lease.version.token, |lease| lease.version.token)
     }
 
     fn own_record_freed(&mut self) {

@@ -220,7 +220,7 @@ mod tests {
         keepers.handle(now, lease, Input::Response(Box::new(response)));
     }
 
-    const GRANTED: Response = Response::Granted(Token(5), EarlierSessions::None);
+    const GRANTED: Response = Response::Granted(Token(5), 1, EarlierSessions::None);
 
     /// Returns two leases of 30 s, and an instant 25 s after the first one was granted. Since then the server has responded
     /// only once, with the second grant, and the renewal of the first lease is in flight.

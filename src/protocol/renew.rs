@@ -298,7 +298,8 @@ impl Renewals {
             }
             // Send no further renewal, because each response would report the loss again until the command is dead.
             Ok(Response::Lost(record)) => {
-                let loss = match record.lease.revoked_ago {
+                let own = record.own_lease(self.grant.owner_id);
+                let loss = match own.unwrap_or(&record.lease).revoked_ago {
                     _ if has_lost(&record, self.grant.token) => Loss::LostGrant,
                     Some(_) => Loss::Revoked,
                     None => Loss::TakenOver,

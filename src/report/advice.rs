@@ -152,7 +152,8 @@ pub fn argument(action: &Action) -> String {
 
 fn commands(record: &LockRecord) -> Vec<Command> {
     let name = argument(&record.action);
-    let token = record.main_lease().version.token;
+    let token = record.lease.version.token;
+    let main = record.main_lease();
     let mut commands = Vec::new();
     let mut add = |purpose, line| commands.push(Command { purpose, line });
     if record.pause.is_some() {
@@ -161,7 +162,7 @@ fn commands(record: &LockRecord) -> Vec<Command> {
             format!("dlock release {name} --token {token} --resume"),
         );
     }
-    if record.is_leased() && record.main_lease().revoked_ago.is_none() {
+    if record.is_leased() && main.revoked_ago.is_none() {
         let (stop, pause) = match Diagnosis::of(record) {
             Diagnosis::NotRenewing | Diagnosis::Gone | Diagnosis::Expired => (
                 "make sure that the holder does not continue",
@@ -173,7 +174,8 @@ fn commands(record: &LockRecord) -> Vec<Command> {
                 "stop the command, and let none start for an hour",
             ),
         };
-        add(stop, format!("dlock release {name} --token {token}"));
+        let main = main.version.token;
+        add(stop, format!("dlock release {name} --token {main}"));
         add(
             pause,
             format!("dlock release {name} --token {token} --pause 1h"),

@@ -72,7 +72,9 @@ impl<'a> LeaseReport<'a> {
                 lost_grant::outwaiting(action, left)
             }
             (None, Some((record, ahead, _)))
-                if record.main_lease().owner_id.is_some() || record.fenced || record.pause.is_some() =>
+                if record.main_lease().owner_id.is_some()
+                    || record.fenced
+                    || record.pause.is_some() =>
             {
                 waiting::waiting(action, record, ahead)
             }
@@ -208,6 +210,10 @@ impl<'a> LeaseReport<'a> {
                 lost_grant::not_reasserted(action, record),
                 messages::whose(record),
             ),
+            // Other holders in slots do not show who has freed the slot.
+            (Loss::TakenOver, _) if record.is_shared() => {
+                ("its slot was freed by another session".to_owned(), None)
+            }
             (Loss::TakenOver, Some(_)) => {
                 let text = match is_early {
                     true => lost_grant::taken_early(action, record),

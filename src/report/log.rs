@@ -158,7 +158,12 @@ impl WaitFacts {
     #[must_use]
     pub fn new(waited: Duration, ahead: Option<u64>, record: Option<&LockRecord>) -> Self {
         let leased = record.filter(|record| record.is_leased());
-        let lease = leased.map(|record| (record.main_lease().version.token, record.main_lease().expiry));
+        let lease = leased.map(|record| {
+            (
+                record.main_lease().version.token,
+                record.main_lease().expiry,
+            )
+        });
         Self {
             waited,
             ahead,

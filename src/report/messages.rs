@@ -74,7 +74,9 @@ pub fn whose(seen: &LockRecord) -> Option<&str> {
     match seen.state() {
         LockState::Free | LockState::Odd => None,
         LockState::Paused => operator(seen),
-        LockState::Held | LockState::Expired | LockState::Revoked => Some(&seen.main_lease().holder.label),
+        LockState::Held | LockState::Expired | LockState::Revoked => {
+            Some(&seen.main_lease().holder.label)
+        }
     }
 }
 
@@ -86,7 +88,8 @@ pub fn was_held(action: &Action, seen: &LockRecord) -> String {
         LockState::Paused | LockState::Odd => holding(action, seen),
         LockState::Held | LockState::Expired | LockState::Revoked => format!(
             "{action} was held by {} (token {})",
-            seen.main_lease().holder.label, seen.main_lease().version.token
+            seen.main_lease().holder.label,
+            seen.main_lease().version.token
         ),
     }
 }
@@ -148,7 +151,10 @@ pub fn done(action: &Action, once: Option<&Once>, success: &Success) -> String {
 pub fn last_granted(action: &Action, seen: &LockRecord) -> String {
     match seen.main_lease().owner_id {
         Some(_) => holding(action, seen),
-        None => format!("{action} is free (last token {})", seen.main_lease().version.token),
+        None => format!(
+            "{action} is free (last token {})",
+            seen.main_lease().version.token
+        ),
     }
 }
 
@@ -190,8 +196,11 @@ pub fn holding(action: &Action, seen: &LockRecord) -> String {
         LockState::Paused => format!("{action} is {}", paused(seen)),
         LockState::Odd => format!("{action} has an {}", odd(seen)),
         LockState::Held | LockState::Expired | LockState::Revoked if !seen.slots.is_empty() => {
-            let holders = holders_in_slots(seen);
-            format!("{action} is held by {holders} ({})", slots_in_use(seen))
+            format!(
+                "{action} is held by {} ({})",
+                holders(seen),
+                slots_in_use(seen)
+            )
         }
         LockState::Held | LockState::Expired | LockState::Revoked => format!(
             "{action} is held by {} (token {}, acquired {} ago, {left}{min_hold}{revoked}{note})",
@@ -203,7 +212,8 @@ pub fn holding(action: &Action, seen: &LockRecord) -> String {
 }
 
 /// Returns the labels of the holders in slots, the oldest first.
-fn holders_in_slots(seen: &LockRecord) -> String {
+#[must_use]
+pub fn holders(seen: &LockRecord) -> String {
     let mut slots: Vec<_> = seen.slots.iter().collect();
     slots.sort_by_key(|slot| slot.lease.version.token);
     let label = |slot: &&Slot| slot.lease.holder.label.clone();

@@ -6,8 +6,9 @@ mod tests;
 use super::messages;
 use crate::exit::Status;
 use crate::lease::action::Action;
-use crate::store::diagnosis::{Diagnosis, takeover_in};
+use crate::store::diagnosis::Diagnosis;
 use crate::store::operator::OperatorAction;
+use crate::store::takeover::{HolderSession, allowed_in};
 use crate::store::{LockRecord, LockState};
 
 /// Returns the exit status and the reason if there is nothing to do. None if the operation must be
@@ -42,14 +43,35 @@ pub fn nothing_to_do(
     }
 }
 
-/// Returns the question before the operation.
+/// Returns the question before the operation on the leases in `record`.
 #[must_use]
-pub fn prompt(action: &Action, kind: OperatorAction) -> String {
+pub fn prompt(record: &LockRecord, kind: OperatorAction) -> String {
+    let action = &record.action;
     match kind {
-        OperatorAction::Release => format!("release {action}?"),
+        OperatorAction::Release => format!("release {}?", released(record)),
         OperatorAction::Pause(time) => format!("pause {action} for {}?", messages::duration(time)),
         OperatorAction::Resume => format!("resume {action}?"),
     }
+}
+
+/// Returns what a release of the leases in `record` releases: the action, or slots of it.
+fn released(record: &LockRecord) -> String {
+    let action = &record.action;
+    match record.slots.as_slice() {
+        [] => action.to_string(),
+        [slot] => format!("slot {} of {action}", slot.number),
+        slots => format!("all {} slots of {action}", slots.len()),
+    }
+}
+
+/// Returns the message that a release has to name one of the holders in `record`.
+#[must_use]
+pub fn several_holders(record: &LockRecord) -> String {
+    format!(
+        "{} has {} holders: add --slot N for one of them, or --all",
+        record.action,
+        record.slots.len()
+    )
 }
 
 /// Returns the message if the record had a different token, so that nothing was changed.
@@ -58,17 +80,31 @@ pub fn changed(action: &Action) -> String {
     format!("{action} has changed, so nothing was done")
 }
 
-/// Returns the message after the operation, without times that pass. `is_woken` is true if the holder's session was
-/// killed.
+/// Returns the message after the operation on the leases in `record`, without times that pass. `is_woken` is true if the
+/// sessions of the holders were killed.
 #[must_use]
 pub fn done(action: &Action, record: &LockRecord, kind: OperatorAction, is_woken: bool) -> String {
-    let paused = match kind {
+    let (subject, paused) = match kind {
         OperatorAction::Resume => return format!("{action} is resumed"),
-        OperatorAction::Release => "released".to_owned(),
-        OperatorAction::Pause(time) => format!("paused for {}", messages::duration(time)),
+        OperatorAction::Release => (released(record), "released".to_owned()),
+        OperatorAction::Pause(time) => {
+            let paused = format!("paused for {}", messages::duration(time));
+            (action.to_string(), paused)
+        }
+    };
+    let verb = match (kind, record.slots.len()) {
+        (OperatorAction::Release, 2..) => "are",
+        _ => "is",
     };
     if !has_command(record) {
-        return format!("{action} is {paused}");
+        return format!("{subject} {verb} {paused}");
+    }
+    if record.slots.len() > 1 {
+        let when = match is_woken {
+            true => "now",
+            false => "at their next renewals",
+        };
+        return format!("{subject} {verb} {paused}: the holders stop their commands {when}");
     }
     let label = &record.main_lease().holder.label;
     let effect = match (Diagnosis::of(record), is_woken) {
@@ -82,7 +118,7 @@ pub fn done(action: &Action, record: &LockRecord, kind: OperatorAction, is_woken
         (_, true) => format!("{label} stops its command now"),
         (_, false) => format!("{label} stops its command at its next renewal"),
     };
-    format!("{action} is {paused}: {effect}")
+    format!("{subject} {verb} {paused}: {effect}")
 }
 
 /// Returns the message after the release of an expired lease that nobody holds any more.
@@ -109,6 +145,13 @@ pub fn done_with_time(
     if matches!(kind, OperatorAction::Resume) || !has_command(record) {
         return done;
     }
-    let end = messages::duration(takeover_in(record));
-    format!("{done}; its lease ends in {end} at the latest")
+    let ends = allowed_in(record, HolderSession::LostQueueLock);
+    let leases = match record.slots.len() {
+        0 | 1 => "its lease ends",
+        _ => "their leases end",
+    };
+    format!(
+        "{done}; {leases} in {} at the latest",
+        messages::duration(ends)
+    )
 }

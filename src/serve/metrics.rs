@@ -51,7 +51,7 @@ pub fn text(latest: &TimedSnapshot) -> String {
     let when_held = |action: &ActionMetrics| {
         action.record.is_leased() && action.record.state() != LockState::Expired
     };
-    let mut family = |name, help, value: &dyn Fn(&ActionMetrics) -> Option<String>| {
+    let mut family = |name: &str, help: &str, value: &dyn Fn(&ActionMetrics) -> Option<String>| {
         head(&mut text, name, help);
         for action in &actions {
             if let Some(value) = value(action) {
@@ -100,7 +100,9 @@ pub fn text(latest: &TimedSnapshot) -> String {
     family(
         "action_renewed_seconds",
         "Time since the grant or the latest renewal, for a lock that is held and whose command runs.",
-        &|action| is_renewed(action.record).then(|| seconds(action.record.main_lease().renewed_ago())),
+        &|action| {
+            is_renewed(action.record).then(|| seconds(action.record.main_lease().renewed_ago()))
+        },
     );
     family(
         "action_ttl_seconds",
@@ -120,6 +122,15 @@ pub fn text(latest: &TimedSnapshot) -> String {
     family("action_token", "Fencing token.", &|action| {
         Some(action.record.lease.version.token.to_string())
     });
+    last_runs(&mut family, latest.server_time());
+    text
+}
+
+/// Writes a family of metrics with a name, a help text, and the value for each action.
+type Family<'a> = dyn FnMut(&str, &str, &dyn Fn(&ActionMetrics) -> Option<String>) + 'a;
+
+fn last_runs(family: &mut Family<'_>, server_time: Duration) {
+    let flag = |is: bool| Some(u8::from(is).to_string());
     family(
         "action_last_run_success",
         "1 if the most recent recorded run ended with status 0, 0 otherwise. Missing if no run is recorded.",
@@ -133,10 +144,9 @@ pub fn text(latest: &TimedSnapshot) -> String {
         "Time at which the most recent recorded run ended, in seconds since 1970 by the database server's clock.",
         &|action| {
             let ago = action.record.last?.ago;
-            Some(seconds(latest.server_time().saturating_sub(ago)))
+            Some(seconds(server_time.saturating_sub(ago)))
         },
     );
-    text
 }
 
 fn up(text: &mut String, is_up: bool) {

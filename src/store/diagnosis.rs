@@ -69,9 +69,7 @@ impl Diagnosis {
             LockState::Held if lease.min_hold_until.is_some() => Self::MinHold,
             LockState::Held if lease.session_alive == Some(false) => Self::Gone,
             LockState::Held if lease.renewed_ahead() > CLOCK_TOLERANCE => Self::ClockSetBack,
-            LockState::Held
-                if lease.renewed_ago() > timing::renewal_overdue_after(lease.ttl) =>
-            {
+            LockState::Held if lease.renewed_ago() > timing::renewal_overdue_after(lease.ttl) => {
                 Self::NotRenewing
             }
             LockState::Held => Self::Renewing,

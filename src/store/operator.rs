@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::contender::Holder;
-use super::record::LockRecord;
+use super::record::{Lease, LockRecord};
 use crate::lease::Token;
 use crate::lease::action::Action;
 
@@ -12,8 +12,12 @@ use crate::lease::action::Action;
 pub struct OperatorRequest {
     /// Name of the lock.
     pub action: Action,
-    /// Token that was shown to the operator. If the record has a different token, nothing is changed.
+    /// Token in the record that was shown to the operator. If the record has a different token, nothing is changed, unless
+    /// the request is about `slots`.
     pub token: Token,
+    /// The leases in slots to revoke, as they were shown: the number of the slot and the token. Only those that still exist
+    /// are revoked. A pause changes nothing if another lease exists. Empty if no lease is in a slot.
+    pub slots: Vec<(u32, Token)>,
     /// Identity of the operator. The `note` field contains the reason for the operation.
     pub by: Holder,
     /// Operation to perform.
@@ -21,12 +25,12 @@ pub struct OperatorRequest {
 }
 
 impl OperatorRequest {
-    /// Returns true if the holder must read its record immediately after the change: the operation revokes the lease
+    /// Returns true if the holder must read its record immediately after the change: the operation revokes a lease
     /// in `record`, the record that was shown to the operator, and the holder's session is open.
     #[must_use]
     pub fn wakes_holder(&self, record: &LockRecord) -> bool {
-        let is_alive = record.lease.session_alive == Some(true);
-        record.is_leased() && is_alive && self.kind != OperatorAction::Resume
+        let is_open = |lease: &Lease| lease.session_alive == Some(true);
+        record.is_leased() && record.leases().any(is_open) && self.kind != OperatorAction::Resume
     }
 }
 
@@ -46,7 +50,7 @@ pub enum OperatorAction {
 pub enum OperatorResult {
     /// The change was made.
     Applied {
-        /// True if the holder's session was killed, so that the holder reads its record immediately.
+        /// True if the sessions of all holders were killed, so that they read their leases immediately.
         woken: bool,
     },
     /// The record has a different token. Nothing was changed.

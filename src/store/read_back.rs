@@ -15,8 +15,10 @@ use crate::lease::{OwnerId, Token};
 pub struct AttemptReadBack {
     /// True if the attempt changed the record.
     pub changed: bool,
-    /// Owner in the record after the attempt.
+    /// Owner in the record, or in the slot, after the attempt.
     pub owner: Owner,
+    /// Number of the slot. 1 if the lease is in the record.
+    pub slot: u32,
     /// Sessions of an earlier holder in the record.
     pub sessions: EarlierSessions,
     /// True if the action has a queue entry that may belong to a dead waiter.
@@ -27,10 +29,10 @@ impl AttemptReadBack {
     /// Returns the response if `owner_id` holds the lease, and None otherwise.
     #[must_use]
     pub fn granted(&self, owner_id: OwnerId) -> Option<Response> {
-        let token = self.owner.token;
+        let (token, slot) = (self.owner.token, self.slot);
         match self.owner.is_held_by(owner_id, None) {
-            true if self.changed => Some(Response::Granted(token, self.sessions)),
-            true => Some(Response::AlreadyHeld(token)),
+            true if self.changed => Some(Response::Granted(token, slot, self.sessions)),
+            true => Some(Response::AlreadyHeld(token, slot)),
             false => None,
         }
     }

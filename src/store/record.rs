@@ -366,6 +366,17 @@ impl LockRecord {
         self.leases().find(|lease| lease.owner_id == Some(owner_id))
     }
 
+    /// Returns the token and the number of the slot of the lease with `owner_id`. Without such a lease in a slot, it is the
+    /// lease in the record, with the number 1.
+    #[must_use]
+    pub fn own_grant(&self, owner_id: OwnerId) -> (Token, u32) {
+        let is_own = |slot: &&Slot| slot.lease.owner_id == Some(owner_id);
+        match self.slots.iter().find(is_own) {
+            Some(slot) => (slot.lease.version.token, slot.number),
+            None => (self.lease.version.token, 1),
+        }
+    }
+
     /// Returns the notes of sessions in the record and in the slots.
     pub fn notes(&self) -> impl Iterator<Item = &SessionNote> {
         let slots = self.slots.iter().flat_map(|slot| &slot.sessions);
@@ -378,6 +389,22 @@ impl LockRecord {
         in_record
             .into_iter()
             .chain(self.slots.iter().map(|slot| &slot.lease))
+    }
+
+    /// Returns the numbers of the slots with a lease, each with the token.
+    #[must_use]
+    pub fn slot_tokens(&self) -> Vec<(u32, Token)> {
+        let slots = self.slots.iter();
+        slots
+            .map(|slot| (slot.number, slot.lease.version.token))
+            .collect()
+    }
+
+    /// Returns the limit of the lease with `token`. A lease in the record is exclusive.
+    #[must_use]
+    pub fn limit_of(&self, token: Token) -> Limit {
+        let slot = (self.slots.iter()).find(|slot| slot.lease.version.token == token);
+        slot.map_or(Limit::ONE, |slot| slot.limit)
     }
 
     /// Returns the limit that decides whether one more lease is granted: the smallest one among the leases in slots. None

@@ -11,11 +11,12 @@ use crate::lease::instant::BootInstant;
 /// Response to a [`Request`](crate::store::Request).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Response {
-    /// This attempt changed the record, and this process holds the lease.
-    Granted(Token, EarlierSessions),
+    /// This attempt changed the record, and this process holds the lease with this token in the slot with this number. An
+    /// exclusive lease has the number 1.
+    Granted(Token, u32, EarlierSessions),
     /// This process holds the lease, but this attempt did not change the record. An earlier attempt acquired the lease
-    /// at an unknown time.
-    AlreadyHeld(Token),
+    /// at an unknown time. Contains the token and the number of the slot.
+    AlreadyHeld(Token, u32),
     /// This process holds the lease under this token, but a recorded success makes a run unnecessary, so it must release
     /// the lease. The success was recorded after the attempt read the successes, and before the grant.
     HeldThoughDone(Token, Success),

@@ -18,6 +18,9 @@ use super::process::{ExecError, ForkedProcess, die_with, fork};
 /// The variable with the token of the first lease.
 const TOKEN: &str = "DLOCK_TOKEN";
 
+/// The variable with the number of the first lease's slot.
+pub const SLOT: &str = "DLOCK_SLOT";
+
 /// The variable with a line `name=token` for each lease.
 pub const TOKENS: &str = "DLOCK_TOKENS";
 
@@ -79,7 +82,7 @@ impl PreparedCommand {
     /// # Errors
     /// Fails if the kernel cannot create a process or a descriptor, or if this process has more than one thread.
     pub fn spawn_pending(mut self) -> io::Result<PendingChild> {
-        for name in [TOKEN, TOKENS] {
+        for name in [TOKEN, SLOT, TOKENS] {
             let outer = format!("{name}=");
             (self.environment)
                 .retain(|variable| !variable.as_bytes().starts_with(outer.as_bytes()));
@@ -105,21 +108,23 @@ impl PreparedCommand {
     /// sending the tokens, and an error if the parent is dead or the command cannot be executed.
     fn wait_and_exec(mut self, parent: Pid, mut pipe: PipeReader) -> io::Result<()> {
         die_with(parent)?;
-        let mut tokens = Vec::new();
-        for _ in &self.names {
+        // A token for each name, and the number of the slot.
+        let mut numbers = Vec::new();
+        for _ in 0..=self.names.len() {
             let mut bytes = [0; size_of::<u64>()];
             if pipe.read_exact(&mut bytes).is_err() {
                 // The parent has dropped its end of the pipe, so the command must not run.
                 return Ok(());
             }
-            tokens.push(u64::from_ne_bytes(bytes));
+            numbers.push(u64::from_ne_bytes(bytes));
         }
-        let first = tokens.first().map(u64::to_string).unwrap_or_default();
-        let leases = self.names.iter().zip(&tokens);
+        let text = |number: Option<&u64>| number.map(u64::to_string).unwrap_or_default();
+        let (first, slot) = (text(numbers.first()), text(numbers.last()));
+        let leases = self.names.iter().zip(&numbers);
         let lines: Vec<_> = leases
             .map(|(name, token)| format!("{name}={token}"))
             .collect();
-        for (name, value) in [(TOKEN, first), (TOKENS, lines.join("\n"))] {
+        for (name, value) in [(TOKEN, first), (SLOT, slot), (TOKENS, lines.join("\n"))] {
             self.environment
                 .push(variable(name.as_ref(), value.as_ref()));
         }
@@ -169,12 +174,13 @@ pub struct PendingChild {
 }
 
 impl PendingChild {
-    /// Makes the process execute the command under the leases with `tokens`, one for each name.
+    /// Makes the process execute the command under the leases with `tokens`, one for each name, the first of them in `slot`.
     ///
     /// # Errors
     /// Fails if the process has ended.
-    pub fn start(&mut self, tokens: impl IntoIterator<Item = u64>) -> io::Result<()> {
-        let bytes: Vec<u8> = tokens.into_iter().flat_map(u64::to_ne_bytes).collect();
+    pub fn start(&mut self, tokens: impl IntoIterator<Item = u64>, slot: u32) -> io::Result<()> {
+        let numbers = tokens.into_iter().chain([u64::from(slot)]);
+        let bytes: Vec<u8> = numbers.flat_map(u64::to_ne_bytes).collect();
         self.tokens.write_all(&bytes)
     }
 

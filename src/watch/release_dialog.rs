@@ -87,7 +87,8 @@ impl ReleaseDialog {
     pub fn confirmed(self, operator: Holder) -> ConfirmedRelease {
         let request = OperatorRequest {
             action: self.record.action.clone(),
-            token: self.record.main_lease().version.token,
+            token: self.record.lease.version.token,
+            slots: self.record.slot_tokens(),
             by: Holder {
                 note: self.reason,
                 ..operator

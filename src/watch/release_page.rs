@@ -6,9 +6,11 @@ use super::release_dialog::{DialogStep, ReleaseDialog};
 use super::state::ScreenState;
 use crate::report::escape::printable;
 use crate::report::line::{StyledLine, folded};
+use crate::report::messages::holders;
 use crate::report::release::prompt;
 use crate::report::status;
 use crate::report::style::Style;
+use crate::store::LockRecord;
 use crate::store::operator::OperatorAction;
 use crate::store::session_states::SessionStates;
 
@@ -41,7 +43,7 @@ fn facts(state: &ScreenState, dialog: &ReleaseDialog) -> Vec<StyledLine> {
     // The ages are current as long as the action has the same token.
     let shown = &dialog.record;
     let latest = state.latest.record(&shown.action);
-    let latest = latest.filter(|latest| latest.main_lease().version.token == shown.main_lease().version.token);
+    let latest = latest.filter(|latest| is_unchanged(latest, shown));
     let record = latest.unwrap_or(shown);
     let facts = status::facts(record, &SessionStates::NotQueried);
     for (name, text) in state.without_remaining_time(record, facts) {
@@ -67,15 +69,18 @@ fn question(state: &ScreenState, dialog: &ReleaseDialog) -> Vec<StyledLine> {
                 .map(|text| StyledLine::default().with(INDENT, room, text, style)),
         );
     };
-    let token = record.main_lease().version.token;
     let effect = format!(
-        "{} revokes the lease of {} with token {token}. The holder stops its command. The reason \
-         and the name of the operator are shown to the holder and the waiters.",
-        state.operator.label, record.main_lease().holder.label
+        "{} revokes {}. {} The reason and the name of the operator are shown to the holders and the waiters.",
+        state.operator.label,
+        leases(record),
+        match record.slots.len() {
+            0 | 1 => "The holder stops its command.",
+            _ => "The holders stop their commands.",
+        }
     );
     add(&effect, Style::Plain);
     let latest = state.latest.record(&record.action);
-    if latest.is_none_or(|latest| latest.main_lease().version.token != token) {
+    if latest.is_none_or(|latest| !is_unchanged(latest, record)) {
         let changed = "The action has changed since then: nothing will be done.";
         add(changed, Style::Bad);
     }
@@ -84,9 +89,29 @@ fn question(state: &ScreenState, dialog: &ReleaseDialog) -> Vec<StyledLine> {
         DialogStep::Confirmation => {
             let reason = if reason.is_empty() { "none" } else { reason };
             add(&format!("reason: {reason}"), Style::Plain);
-            let question = prompt(&record.action, OperatorAction::Release);
+            let question = prompt(record, OperatorAction::Release);
             add(&format!("{question} [y/N]"), Style::Strong);
         }
     }
     lines
+}
+
+/// Returns true if the leases in `latest` are those in `shown`.
+fn is_unchanged(latest: &LockRecord, shown: &LockRecord) -> bool {
+    match shown.slots.is_empty() {
+        true => latest.lease.version.token == shown.lease.version.token,
+        false => latest.slot_tokens() == shown.slot_tokens(),
+    }
+}
+
+/// Names the leases in `record`.
+fn leases(record: &LockRecord) -> String {
+    let lease = record.main_lease();
+    match record.slots.len() {
+        0 | 1 => format!(
+            "the lease of {} with token {}",
+            lease.holder.label, lease.version.token
+        ),
+        _ => format!("the leases of {}", holders(record)),
+    }
 }

@@ -82,7 +82,10 @@ impl ScreenState {
         if self.is_stale()
             && let Some((_, text)) = facts.iter_mut().find(|(name, _)| *name == "lease")
         {
-            *text = format!("{}, remaining time unknown", duration(record.main_lease().ttl));
+            *text = format!(
+                "{}, remaining time unknown",
+                duration(record.main_lease().ttl)
+            );
         }
         facts
     }

@@ -389,7 +389,7 @@ impl ModelSide {
     ) -> ObservedResponse {
         let contender = &mut self.contenders[index];
         match outcome {
-            Ok(Response::Granted(token, _) | Response::AlreadyHeld(token)) => {
+            Ok(Response::Granted(token, ..) | Response::AlreadyHeld(token, _)) => {
                 contender.token = rank(*token);
             }
             Ok(

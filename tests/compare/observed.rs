@@ -122,10 +122,10 @@ pub(crate) fn observed_response(
     match outcome {
         Err(failure) => ObservedResponse::Failed(failure.kind),
         Ok(answer) => match answer {
-            Response::Granted(token, sessions) => {
+            Response::Granted(token, _, sessions) => {
                 ObservedResponse::Granted(rank(*token), *sessions == EarlierSessions::Noted)
             }
-            Response::AlreadyHeld(token) => ObservedResponse::AlreadyHeld(rank(*token)),
+            Response::AlreadyHeld(token, _) => ObservedResponse::AlreadyHeld(rank(*token)),
             Response::NotAcquired(row, queue) => ObservedResponse::NotAcquired(
                 observed_row(row, rank),
                 queue.lock_owner,

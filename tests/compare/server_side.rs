@@ -122,6 +122,7 @@ impl ServerSide {
             }
             ConcreteStep::ApplyOperatorAction(token, kind, wakes) => {
                 let request = OperatorRequest {
+                    slots: Vec::new(),
                     action: self.contender.action.clone(),
                     token: self.token(*token),
                     // A second request with the same process id would count as a repetition of the first.

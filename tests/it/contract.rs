@@ -105,7 +105,7 @@ impl Peer {
     #[track_caller]
     pub(crate) fn granted(&mut self) -> Grant {
         match self.attempt(AcquireMode::First) {
-            Response::Granted(token, _) => Grant {
+            Response::Granted(token, ..) => Grant {
                 owner_id: self.owner_id,
                 token,
             },
@@ -178,7 +178,7 @@ fn repeated_attempt_returns_its_own_grant(scene: &dyn Scene) {
     let (mut one, _) = peers(scene);
     let grant = one.granted();
     let again = one.attempt(AcquireMode::IfFree);
-    assert_eq!(again, Response::AlreadyHeld(grant.token));
+    assert_eq!(again, Response::AlreadyHeld(grant.token, 1));
 }
 
 /// A release does not change the number of renewals. A waiter that has read a renewed lease would take a record with fewer
@@ -230,7 +230,7 @@ fn renewed_lease_is_not_taken_over_with_a_stale_version(scene: &dyn Scene) {
     assert_eq!(one.renew(grant), Response::Renewed(None));
     assert!(matches!(other.take_over(stale), Response::NotAcquired(..)));
     let fresh = other.record().lease.version;
-    let Response::Granted(token, _) = other.take_over(fresh) else {
+    let Response::Granted(token, ..) = other.take_over(fresh) else {
         panic!("the unchanged row was not taken over");
     };
     assert!(token > grant.token);
@@ -251,7 +251,7 @@ fn renewal_revives_an_expired_lease_that_was_not_taken_over(scene: &dyn Scene) {
     scene.expire(Duration::from_secs(6));
     let expired = other.record().lease.version;
     let response = other.take_over(expired);
-    assert!(matches!(response, Response::Granted(token, _) if token > grant.token));
+    assert!(matches!(response, Response::Granted(token, ..) if token > grant.token));
     assert!(matches!(one.renew(grant), Response::Lost(_)));
 }
 
@@ -331,7 +331,7 @@ fn slots_are_granted_up_to_the_smallest_limit(scene: &dyn Scene) {
     four.granted();
     assert_eq!(
         four.attempt(AcquireMode::IfFree),
-        Response::AlreadyHeld(four.own_token())
+        Response::AlreadyHeld(four.own_token(), 2)
     );
 }
 
@@ -408,7 +408,7 @@ fn slot_of_a_dead_holder_is_freed_unless_it_was_renewed(scene: &dyn Scene) {
         dead: Some((slots[0].number, slots[0].lease.version)),
         fenced: false,
     };
-    let Response::Granted(token, _) = other.attempt(last) else {
+    let Response::Granted(token, ..) = other.attempt(last) else {
         panic!("no slot is held any more");
     };
     assert!(token > grants[1].token);

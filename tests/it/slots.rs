@@ -1,18 +1,13 @@
-//! Tests of leases with a limit above 1: `dlock exec --slots` and `--shared`. Only `dlock-mutant` has these options yet.
+//! Tests of leases with a limit above 1: `dlock exec --slots` and `--shared`.
 
 use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
+use serde_json::{Value, json};
 
 use crate::cli_runner::{Dlock, Running, eventually};
 use crate::command::{Stage, read_message, write_message};
-use crate::mutants::program;
 use crate::servers::{Database, Flavour, shared};
-
-/// Returns a run of the program that has the options.
-fn dlock(database: &Database, arguments: &[&str]) -> Dlock {
-    Dlock::of(&program(), arguments).env("DLOCK_URL", database.url())
-}
 
 /// A run whose command runs until the test ends it.
 struct Held {
@@ -33,8 +28,8 @@ impl Held {
     fn waiting(database: &Database, options: &[&str]) -> Self {
         let stage = Stage::new();
         let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-        let script = r#"echo "$DLOCK_TOKEN" > "$1"; read word < "$2"; exit 3"#;
-        let running = dlock(database, &["exec", "init", "--ttl=3s"])
+        let script = r#"echo "$DLOCK_SLOT $DLOCK_TOKEN" > "$1"; read word < "$2"; exit 3"#;
+        let running = Dlock::on(database, ["exec", "init", "--ttl=3s"])
             .args(options)
             .args(["--", "sh", "-c", script, "sh"])
             .args([&ready, &go])
@@ -45,8 +40,16 @@ impl Held {
     /// Waits until the command runs. Returns its token.
     #[track_caller]
     fn begins(&self) -> u64 {
-        let token = read_message(&self.stage.path("ready"));
-        token.parse().expect("a token")
+        self.begins_in().1
+    }
+
+    /// Waits until the command runs. Returns its slot and its token.
+    #[track_caller]
+    fn begins_in(&self) -> (u32, u64) {
+        let message = read_message(&self.stage.path("ready"));
+        let (slot, token) = message.split_once(' ').expect("two numbers");
+        let slot = slot.parse().expect("a slot");
+        (slot, token.trim().parse().expect("a token"))
     }
 
     #[track_caller]
@@ -60,7 +63,7 @@ impl Held {
 /// Asserts that a run with `options` finds no place at once.
 #[track_caller]
 fn is_refused(database: &Database, options: &[&str], message: &str) {
-    let dlock = dlock(database, &["exec", "init", "-n"]).args(options);
+    let dlock = Dlock::on(database, ["exec", "init", "-n"]).args(options);
     dlock.args(["--", "true"]).run().expect(75, "", message);
 }
 
@@ -184,18 +187,264 @@ fn slot_of_a_killed_dlock_is_released_by_its_monitor() {
 fn tables_without_slots_are_refused_and_not_changed() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("slots");
-        dlock(&database, &["setup", "-q"]).run().expect(0, "", "");
+        Dlock::on(&database, ["setup", "-q"])
+            .run()
+            .expect(0, "", "");
         let mut admin = database.admin_conn();
         for statement in ["DROP TABLE dlock_slot", "UPDATE dlock_schema SET version=2"] {
             admin.query_drop(statement).expect("root may do this");
         }
         let exec = ["exec", "init", "--shared", "--", "true"];
-        let refused = dlock(&database, &exec).run();
+        let refused = Dlock::on(&database, exec).run();
         refused.expect(78, "", "have schema version 2: run dlock setup");
-        dlock(&database, &["exec", "init", "--", "true"])
+        Dlock::on(&database, ["exec", "init", "--", "true"])
             .run()
             .expect(0, "", "");
-        dlock(&database, &["setup", "-q"]).run().expect(0, "", "");
-        dlock(&database, &exec).run().expect(0, "", "");
+        Dlock::on(&database, ["setup", "-q"])
+            .run()
+            .expect(0, "", "");
+        Dlock::on(&database, exec).run().expect(0, "", "");
+    }
+}
+
+#[test]
+fn each_command_gets_the_smallest_free_slot() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("slots");
+        let start = |wanted| {
+            let held = Held::waiting(&database, &["--slots=3"]);
+            assert_eq!(held.begins_in().0, wanted, "{flavour}");
+            held
+        };
+        let [one, two, three] = [1, 2, 3].map(start);
+        two.end();
+        let two = start(2);
+        for held in [one, two, three] {
+            held.end();
+        }
+        let exclusive = Held::waiting(&database, &[]);
+        assert_eq!(exclusive.begins_in().0, 1, "{flavour}");
+        exclusive.end();
+    }
+}
+
+/// Returns `dlock status --json init`.
+fn status(database: &Database) -> Value {
+    let outcome = Dlock::on(database, ["status", "--json", "init"]).run();
+    outcome.expect(0, &outcome.stdout, "");
+    let document: Value = serde_json::from_str(&outcome.stdout).expect("valid JSON");
+    document["locks"][0].clone()
+}
+
+#[test]
+fn status_shows_each_holder_with_its_slot() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("slots");
+        let one = Held::start(&database, &["--slots=3", "--holder=a"]);
+        let two = Held::start(&database, &["--slots=2", "--holder=b"]);
+        let lock = status(&database);
+        let holders = lock["holders"].as_array().expect("an array");
+        let shown = holders.iter().map(|it| {
+            (
+                it["slot"].clone(),
+                it["slots"].clone(),
+                it["holder"].clone(),
+                it["session_alive"].clone(),
+            )
+        });
+        let alive = json!(true);
+        let wanted = [
+            (json!(1), json!(3), json!("a"), alive.clone()),
+            (json!(2), json!(2), json!("b"), alive),
+        ];
+        assert_eq!(shown.collect::<Vec<_>>(), wanted, "{flavour}: {lock:#}");
+        assert_eq!((&lock["slots"], &lock["holder"]), (&json!(2), &json!("a")));
+        let details = Dlock::on(&database, ["status", "init"]).run().stdout;
+        for part in ["2 of 2 slots; all held and renewing", "1 of 3", "2 of 2"] {
+            assert!(details.contains(part), "{flavour}: {details}");
+        }
+        let list = Dlock::on(&database, ["list"]).run().stdout;
+        assert!(list.contains("a +1"), "{flavour}: {list}");
+        one.end();
+        let lock = status(&database);
+        assert_eq!(lock["holders"][0]["slot"], json!(2), "{flavour}: {lock:#}");
+        two.end();
+        let lock = status(&database);
+        assert_eq!(
+            (&lock["state"], &lock["holders"]),
+            (&json!("free"), &json!([]))
+        );
+    }
+}
+
+/// Waits until the command of `held` is stopped because its lease is revoked.
+#[track_caller]
+fn is_stopped(held: Held) {
+    let outcome = held.running.wait();
+    assert_eq!(outcome.status, Some(76), "{outcome:?}");
+    assert!(outcome.stderr.contains("released by"), "{outcome:?}");
+}
+
+#[test]
+fn release_names_a_slot_a_token_or_all_holders() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("slots");
+        let release = |options: &[&str]| {
+            let dlock = Dlock::on(&database, ["release", "init", "--yes", "--operator=ops"]);
+            dlock.args(options).run()
+        };
+        let [one, two, three] =
+            [(); 3].map(|()| Held::waiting(&database, &["--shared", "--ttl=1h"]));
+        let [_, token, _] = [&one, &two, &three].map(Held::begins_in);
+        release(&[]).expect(
+            64,
+            "",
+            "init has 3 holders: add --slot N for one of them, or --all",
+        );
+        release(&["--slot=9"]).expect(66, "", "slot 9 of init is not held");
+        release(&["--token=9"]).expect(76, "", "run dlock status and try again");
+        let by_token = format!("--token={}", token.1);
+        let released = release(&[&by_token]);
+        released.expect(0, "", &format!("slot {} of init is released", token.0));
+        is_stopped(two);
+        let released = release(&["--all"]);
+        released.expect(
+            0,
+            "",
+            "all 2 slots of init are released: the holders stop their commands now",
+        );
+        is_stopped(one);
+        is_stopped(three);
+        is_free(&database);
+        let history = Dlock::on(&database, ["history", "init", "--json"])
+            .run()
+            .stdout;
+        let history: Value = serde_json::from_str(&history).expect("valid JSON");
+        let entries = history["runs"].as_array().expect("an array");
+        let of = |outcome: &str| entries.iter().filter(|it| it["outcome"] == outcome).count();
+        assert_eq!(
+            (of("revoked"), of("released")),
+            (3, 3),
+            "{flavour}: {history}"
+        );
+        assert!(
+            entries
+                .iter()
+                .filter(|it| it["outcome"] == "revoked")
+                .all(|it| it["revoked_by"] == "ops"),
+            "{flavour}: {history}"
+        );
+        release(&["--slot=1"]).expect(66, "", "there is nothing to release");
+        Held::start(&database, &["--slots=2"]).end();
+    }
+}
+
+#[test]
+fn pause_revokes_all_slots_and_refuses_new_ones() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("slots");
+        let held = [(); 2].map(|()| Held::start(&database, &["--slots=2", "--ttl=1h"]));
+        let release =
+            |option: &str| Dlock::on(&database, ["release", "init", "--yes", option]).run();
+        release("--pause=1h").expect(0, "", "init is paused for 1h");
+        held.into_iter().for_each(is_stopped);
+        is_refused(&database, &["--slots=2"], "init is paused for another");
+        is_refused(&database, &[], "init is paused for another");
+        assert_eq!(status(&database)["state"], json!("paused"), "{flavour}");
+        release("--resume").expect(0, "", "init is resumed");
+        Held::start(&database, &["--slots=2"]).end();
+    }
+}
+
+/// The rate limit of the manual: at most two runs within the time.
+#[test]
+fn min_hold_keeps_the_slot() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("slots");
+        let options = ["--slots=2", "--min-hold=1h"];
+        for _ in 0..2 {
+            Held::start(&database, &options).end();
+        }
+        is_refused(&database, &options, "(2 of 2 slots)");
+        let release = ["release", "init", "--yes", "--slot=1"];
+        let released = Dlock::on(&database, release).run();
+        released.expect(0, "", "slot 1 of init is released");
+        Held::start(&database, &["--slots=2"]).end();
+    }
+}
+
+#[test]
+fn success_in_a_slot_counts_for_every_limit() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("slots");
+        for (name, once) in [("a", "--once=v1"), ("b", "--once-per=1h")] {
+            let run = |limit: &[&str]| {
+                let dlock = Dlock::on(&database, ["exec", name, once]).args(limit);
+                dlock.args(["--", "echo", "ran"]).run()
+            };
+            run(&["--slots=2"]).expect(0, "ran\n", "");
+            for limit in [&["--slots=2"][..], &["--shared"], &[]] {
+                run(limit).expect(0, "", "not run again");
+            }
+        }
+    }
+}
+
+#[test]
+fn inner_dlock_runs_under_an_outer_one_that_accepts_fewer_holders() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("slots");
+        let nested = |outer: &str, inner: &str| {
+            let script =
+                format!(r#""$dlock" exec init --wait=2s {inner} -- sh -c 'echo "$DLOCK_TOKEN"'"#);
+            let dlock = Dlock::on(&database, ["exec", "init"]).args(outer.split_whitespace());
+            let dlock = dlock.env("dlock", env!("CARGO_BIN_EXE_dlock"));
+            let script = format!(r#"echo "$DLOCK_TOKEN"; {script}"#);
+            dlock.args(["--", "sh", "-c", &script]).run()
+        };
+        for (outer, inner) in [
+            ("", "--shared"),
+            ("--slots=2", "--slots=2"),
+            ("--slots=2", "--shared"),
+            ("", ""),
+        ] {
+            let outcome = nested(outer, inner);
+            let tokens: Vec<_> = outcome.stdout.lines().collect();
+            assert!(
+                outcome.status == Some(0) && tokens.len() == 2 && tokens[0] == tokens[1],
+                "{flavour}: {inner} inside {outer}: {outcome:?}"
+            );
+        }
+        for (outer, inner, wanted) in [
+            ("--shared", "", "holds init with --shared"),
+            (
+                "--slots=3",
+                "",
+                "an exclusive lock inside it would wait for it for ever: use --slots 3 here too",
+            ),
+            (
+                "--slots=3",
+                "--slots=2",
+                "and --slots 2 inside it would wait for it for ever",
+            ),
+        ] {
+            let outcome = nested(outer, inner);
+            assert_eq!(outcome.status, Some(64), "{flavour}: {outcome:?}");
+            assert!(outcome.stderr.contains(wanted), "{flavour}: {outcome:?}");
+        }
+    }
+}
+
+#[test]
+fn limits_that_mean_nothing_are_refused_with_the_line_to_write() {
+    for (options, wanted) in [
+        (&["--slots=0"][..], "0 is not in 1..=1000"),
+        (&["--slots=1001"], "1001 is not in 1..=1000"),
+        (&["--slots=2", "--shared"], "cannot be used with"),
+        (&["--slots=2", "--fence"], "cannot be used with"),
+        (&["--shared", "--fence"], "cannot be used with"),
+    ] {
+        let dlock = Dlock::new(["exec", "init"]).args(options);
+        dlock.args(["--", "true"]).run().expect(64, "", wanted);
     }
 }

@@ -147,7 +147,7 @@ fn note_in_a_free_slot_is_read_by_every_later_holder_until_it_is_removed() {
             third.record().is_shared(),
             "the record stays while there is a note"
         );
-        let Response::Granted(token, EarlierSessions::Noted) = third.attempt(AcquireMode::First)
+        let Response::Granted(token, _, EarlierSessions::Noted) = third.attempt(AcquireMode::First)
         else {
             panic!("the notes are not read");
         };
@@ -174,7 +174,7 @@ fn note_in_a_free_slot_is_read_by_every_later_holder_until_it_is_removed() {
         // The record says so to later exclusive holders too, if the first one gives up before that.
         for mode in [among, AcquireMode::First] {
             let attempt = exclusive.attempt(mode);
-            let Response::Granted(token, EarlierSessions::Noted) = attempt else {
+            let Response::Granted(token, _, EarlierSessions::Noted) = attempt else {
                 panic!("{attempt:?}");
             };
             let noted = read(&mut exclusive).expect("a note in a slot");
@@ -187,7 +187,7 @@ fn note_in_a_free_slot_is_read_by_every_later_holder_until_it_is_removed() {
         }
         let attempt = exclusive.attempt(AcquireMode::First);
         assert!(
-            matches!(attempt, Response::Granted(_, EarlierSessions::Noted)),
+            matches!(attempt, Response::Granted(_, _, EarlierSessions::Noted)),
             "{attempt:?}"
         );
         let noted = read(&mut exclusive).expect("a note in a slot");
@@ -379,7 +379,8 @@ fn one_of_many_contenders_wins_each_round_without_deadlocks() {
                         let mut peer = Peer::new(&RealScene(database), number);
                         let mut tokens = Vec::new();
                         while tokens.len() < ROUNDS {
-                            if let Response::Granted(token, _) = peer.attempt(AcquireMode::IfFree) {
+                            if let Response::Granted(token, ..) = peer.attempt(AcquireMode::IfFree)
+                            {
                                 tokens.push(token);
                                 let owner_id = peer.owner_id;
                                 let released = peer.release_grant(Grant { owner_id, token });

@@ -153,11 +153,11 @@ fn granted(
     match view_of_row.read_back(owner_id, changed).granted(owner_id) {
         // This variant ignores the owner id that was read back. Every response without an error counts as a grant.
         _ if variant == Variant::OwnerIdNotReadBack => {
-            Response::Granted(Token(view_of_row.token.into()), view_of_row.sessions())
+            Response::Granted(Token(view_of_row.token.into()), 1, view_of_row.sessions())
         }
         // The row contains the owner id of this client, but an earlier attempt may have written it.
-        Some(Response::AlreadyHeld(token)) if variant == Variant::OldGrantTrusted => {
-            Response::Granted(token, view_of_row.sessions())
+        Some(Response::AlreadyHeld(token, slot)) if variant == Variant::OldGrantTrusted => {
+            Response::Granted(token, slot, view_of_row.sessions())
         }
         Some(_) if view_of_row.is_done && variant != Variant::SuccessAfterReadIgnored => {
             Response::HeldThoughDone(own_token, success())

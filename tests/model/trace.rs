@@ -58,8 +58,8 @@ pub(crate) fn request(request: &Request) -> String {
 /// Describes a response or a failure.
 pub(crate) fn response(outcome: &Result<Response, Failure>) -> String {
     match outcome {
-        Ok(Response::Granted(token, _)) => format!("granted, token {token}"),
-        Ok(Response::AlreadyHeld(token)) => format!("already held, token {token}"),
+        Ok(Response::Granted(token, ..)) => format!("granted, token {token}"),
+        Ok(Response::AlreadyHeld(token, _)) => format!("already held, token {token}"),
         Ok(Response::NotAcquired(record, _)) if record.lease.owner_id.is_some() => {
             "held".to_owned()
         }

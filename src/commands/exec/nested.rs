@@ -15,10 +15,13 @@ use crate::commands::outer::from_environment;
 use crate::commands::{QUERY_TIMEOUT, query_within};
 use crate::exit::{ExitError, Status};
 use crate::lease::Token;
+use crate::lease::limit::Limit;
 use crate::process::monitor;
 use crate::report::messages;
 use crate::store::target::{Address, Targets};
-use crate::store::{Contender, FailureKind, LockRecord, OuterLease, Request, Response, Store};
+use crate::store::{
+    Contender, FailureKind, Lease, LockRecord, OuterLease, Request, Response, Store,
+};
 use crate::sys::{clock, host, proc};
 
 /// Pause between two attempts to reach the server. The attempts end after `--connect-timeout`.
@@ -72,8 +75,8 @@ pub(super) fn outer_lines(targets: &Targets) -> String {
 ///
 /// # Errors
 /// Fails if the lease is in the same database but is revoked or no longer current, if `--once`
-/// finds a recorded success, if the server refuses the request, or if the server is still
-/// unavailable after `timeout`.
+/// finds a recorded success, if the outer dlock accepts more holders than `contender` does, if the server
+/// refuses the request, or if the server is still unavailable after `timeout`.
 pub(super) fn outer_token(
     contender: &Contender,
     targets: &Targets,
@@ -91,8 +94,10 @@ pub(super) fn outer_token(
         }
         other => return Err(other.unexpected().into()),
     };
-    let is_current = is_current(&record, token) && record.lease.revoked_ago.is_none();
-    if !is_current && is_same_database(targets, &address) {
+    let of_token = |lease: &&Lease| lease.version.token == token && lease.revoked_ago.is_none();
+    let lease = record.leases().find(of_token);
+    let lease = lease.filter(|_| is_current(&record, token));
+    if lease.is_none() && is_same_database(targets, &address) {
         let last_grant = messages::last_granted(&contender.action, &record);
         let why = format!("the outer dlock's token {token} is not current: {last_grant}");
         return Err(ExitError::new(Status::LOST, why).into());
@@ -100,10 +105,37 @@ pub(super) fn outer_token(
     // Compare the holder's process id only with the parents of monitors among this process's
     // ancestors. In another container with the same host name, a different process may have that
     // id.
-    let is_inherited = is_current
-        && record.lease.holder.host == host::name()
-        && proc::is_above_us(monitor::NAME, record.lease.holder.pid);
-    Ok(is_inherited.then_some(token))
+    let is_inherited = |lease: &Lease| {
+        let holder = &lease.holder;
+        holder.host == host::name() && proc::is_above_us(monitor::NAME, holder.pid)
+    };
+    if !lease.is_some_and(is_inherited) {
+        return Ok(None);
+    }
+    match contender.limit < record.limit_of(token) {
+        true => Err(waits_for_itself(contender, record.limit_of(token), token).into()),
+        false => Ok(Some(token)),
+    }
+}
+
+/// Returns the error of a dlock whose outer one accepts more holders than this one does. It would wait for the end of the
+/// outer one.
+fn waits_for_itself(contender: &Contender, outer: Limit, token: Token) -> ExitError {
+    let option = |limit: Limit| match limit.count() {
+        None => "--shared".to_owned(),
+        Some(count) => format!("--slots {count}"),
+    };
+    let inner = match contender.limit.is_exclusive() {
+        true => "an exclusive lock".to_owned(),
+        false => option(contender.limit),
+    };
+    let action = &contender.action;
+    let why = format!(
+        "the outer dlock exec holds {action} with {outer} (token {token}), and {inner} inside it would wait for it for \
+         ever: use {outer} here too, or another name",
+        outer = option(outer),
+    );
+    ExitError::new(Status::USAGE, why)
 }
 
 /// Reads the record of the action. If the tables do not exist yet, returns the record of an action

@@ -80,9 +80,10 @@ impl RunObservers {
         Ok(())
     }
 
-    /// Records that the leases are granted, with a token for each, and that the command starts.
-    pub(super) fn granted(&mut self, tokens: Vec<Token>) {
+    /// Records that the leases are granted, with a token for each, the first of them in `slot`, and that the command starts.
+    pub(super) fn granted(&mut self, tokens: Vec<Token>, slot: u32) {
         self.granted = Some(clock::now());
+        self.facts.slot = Some(slot);
         self.facts.tokens = tokens;
         self.facts.held = true;
         self.write();

@@ -98,14 +98,20 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Starts the command under the leases with `tokens`, which were granted after the time `waited`. `deadline` is the
+    /// Starts the command under the leases with `tokens`, the first of them in `slot`, which were granted after the time `waited`. `deadline` is the
     /// earliest of them.
-    pub(super) fn start(&mut self, deadline: Deadline, tokens: Vec<Token>, waited: Duration) {
+    pub(super) fn start(
+        &mut self,
+        deadline: Deadline,
+        (tokens, slot): (Vec<Token>, u32),
+        waited: Duration,
+    ) {
         let now = clock::now();
         self.monitor.send(&MonitorMessage::Start(Start {
             deadline,
             limit: self.plan.max_runtime.map(|limit| now + limit),
             tokens,
+            slot,
             waited,
         }));
         self.started = Some((now, waited));

@@ -26,6 +26,8 @@ pub struct Start {
     pub limit: Option<BootInstant>,
     /// The tokens of the grants, in the order of the names.
     pub tokens: Vec<Token>,
+    /// Number of the slot of the first lease.
+    pub slot: u32,
     /// Time that dlock waited before the start.
     pub waited: Duration,
 }
@@ -132,6 +134,7 @@ mod tests {
                 deadline,
                 limit: Some(deadline.kill),
                 tokens: vec![Token(u64::MAX); 16],
+                slot: u32::MAX,
                 waited: Duration::new(u64::MAX, 999_999_999),
             }),
             MonitorMessage::Leaving,

@@ -105,7 +105,7 @@ pub(super) fn run_event_loop(
     }
     let started = clock::now();
     // The start fails only if the child has been killed, which `supervise` detects.
-    let _ = command.start(start.tokens.iter().map(|token| token.0));
+    let _ = command.start(start.tokens.iter().map(|token| token.0), start.slot);
     let is_parent_alive = supervised.supervise(&sources, &mut command)?;
     let is_abandoned = !is_parent_alive && !supervised.is_left;
     Ok(is_abandoned.then(|| LeftLeases {

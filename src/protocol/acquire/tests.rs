@@ -150,7 +150,7 @@ fn lease_is_measured_from_the_send_time_of_the_attempt() {
         START + secs(1),
         &timed_response(
             START,
-            Ok(Response::Granted(Token(5), EarlierSessions::None)),
+            Ok(Response::Granted(Token(5), 1, EarlierSessions::None)),
         ),
     );
     assert!(matches!(
@@ -175,7 +175,7 @@ fn waiter_sends_nothing_while_it_waits_for_the_queue_lock() {
         later,
         &timed_response(
             later,
-            Ok(Response::Granted(Token(5), EarlierSessions::None)),
+            Ok(Response::Granted(Token(5), 1, EarlierSessions::None)),
         ),
     );
     assert!(matches!(acquire.next(later), NextRequest::Granted(lease) if lease.sent == later));

@@ -97,7 +97,7 @@ fn states() -> Vec<(&'static str, LockRecord)> {
 
 #[test]
 fn questions_before_each_operator_action() {
-    let texts = KINDS.map(|kind| prompt(&init(), kind));
+    let texts = KINDS.map(|kind| prompt(&LockRecord::never_held(init()), kind));
     assert_snapshot!(texts.join("\n"));
 }
 

@@ -1,8 +1,8 @@
 //! Formats all facts about one action, one per line.
 
+use super::holders::holder_table;
 use super::sessions::session_facts;
 use super::table::{NEVER_USED, UNKNOWN_RUN, last_run, paint, state};
-use super::holders::holder_table;
 use super::waiters::{Queues, waiter_table};
 use crate::report::advice::advice;
 use crate::report::escape::printable;

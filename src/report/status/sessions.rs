@@ -124,5 +124,7 @@ pub(super) fn sessions<'a>(
 
 /// Returns the noted sessions in `record`, each with its note.
 fn noted(record: &LockRecord) -> impl Iterator<Item = (&SessionNote, &ServerSession)> {
-    record.notes().flat_map(|note| note.sessions.iter().map(move |session| (note, session)))
+    record
+        .notes()
+        .flat_map(|note| note.sessions.iter().map(move |session| (note, session)))
 }

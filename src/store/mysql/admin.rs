@@ -181,8 +181,8 @@ impl Database {
     }
 
     /// Applies an operator request to an action, if the record still has the token of the request. If `wakes` is true
-    /// and the holder's session is known, also tries to kill the session, so that the holder reconnects and reads its
-    /// record immediately. If the session is not killed, the holder detects the change at its next renewal.
+    /// and the sessions of the holders are known, also tries to kill them, so that the holders reconnect and read their
+    /// leases immediately. If a session is not killed, its holder detects the change at its next renewal.
     ///
     /// # Errors
     /// Returns any failure of the change. After a failure, either nothing was changed, or the result is unknown.
@@ -201,9 +201,13 @@ impl Database {
         Ok(
             match self.exchange(RequestKind::Plain, &packet, rows::operator_result)? {
                 (false, _) => OperatorResult::Conflict,
-                (true, session) => OperatorResult::Applied {
-                    woken: session.is_some_and(|session| self.kill_session(session)),
-                },
+                (true, sessions) => {
+                    let killed = sessions.iter().filter(|it| self.kill_session(**it)).count();
+                    let holders = request.slots.len().max(1);
+                    OperatorResult::Applied {
+                        woken: killed == holders,
+                    }
+                }
             },
         )
     }

@@ -174,7 +174,8 @@ impl Database {
                     // An earlier attempt, whose response was lost, was executed after this attempt and acquired the
                     // lease.
                     Some(row) if row.is_held_by(owner_id, None) => {
-                        Ok(Response::AlreadyHeld(row.lease.version.token))
+                        let (token, slot) = row.own_grant(owner_id);
+                        Ok(Response::AlreadyHeld(token, slot))
                     }
                     _ => found.unless_done(Response::NotAcquired),
                 }

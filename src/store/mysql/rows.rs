@@ -125,7 +125,9 @@ pub(super) fn slots(sets: &[Vec<Row>]) -> Result<Vec<Slot>, Failure> {
 
 /// Reads the rows of a `select_slots` statement, each with its action.
 pub(super) fn slots_of_actions(sets: &[Vec<Row>]) -> Result<Vec<(Action, Slot)>, Failure> {
-    each(sets.iter().flatten(), |row, action| Ok((action, slot(row)?)))
+    each(sets.iter().flatten(), |row, action| {
+        Ok((action, slot(row)?))
+    })
 }
 
 fn slot(row: &Row) -> Result<Slot, Failure> {
@@ -193,6 +195,7 @@ pub(super) fn proof(
     let read_back = AttemptReadBack {
         changed: changed(row)?,
         owner,
+        slot: optional(row, "slot")?.unwrap_or(1),
         sessions: match flag(row, "has_sessions")? {
             true => EarlierSessions::Noted,
             false => EarlierSessions::None,
@@ -245,11 +248,13 @@ pub(super) fn release_result(sets: &[Vec<Row>]) -> Result<ReleaseReadBack, Failu
     })
 }
 
-/// Reads the row of an operator request. Returns true if the change is recorded, and the id of the session to kill so
-/// that the holder detects the change immediately. The id is None if there is no session to kill.
-pub(super) fn operator_result(sets: &[Vec<Row>]) -> Result<(bool, Option<u64>), Failure> {
-    let row = first_row(sets)?;
-    Ok((flag(row, "answer")?, optional(row, "session")?))
+/// Reads the rows of an operator request. Returns true if the change is recorded, and the ids of the sessions to kill so
+/// that the holders detect the change immediately.
+pub(super) fn operator_result(sets: &[Vec<Row>]) -> Result<(bool, Vec<u64>), Failure> {
+    let is_recorded = flag(first_row(sets)?, "answer")?;
+    let sessions = sets.iter().flatten().map(|row| optional(row, "session"));
+    let sessions: Vec<Option<u64>> = sessions.collect::<Result<_, _>>()?;
+    Ok((is_recorded, sessions.into_iter().flatten().collect()))
 }
 
 /// Reads the rows of `dead_entries`: position and session of each queue entry.
@@ -478,7 +483,8 @@ fn owner_id(row: &Row) -> Result<Option<OwnerId>, Failure> {
 /// beside a lease that is not revoked has ended: since then, the server's clock was set back.
 fn paused(row: &Row) -> Result<Option<Pause>, Failure> {
     let left = elapsed(row, "paused_us")?;
-    let is_live = owner_id(row)?.is_some() && optional::<i64>(row, "revoked_us")?.is_none();
+    let has_lease = owner_id(row)?.is_some_and(|owner_id| owner_id != OwnerId::SHARED);
+    let is_live = has_lease && optional::<i64>(row, "revoked_us")?.is_none();
     let until = time(row, "paused_until")?.filter(|_| !left.is_zero() && !is_live);
     Ok(until.map(|until| Pause { until, left }))
 }

@@ -14,8 +14,8 @@ use crate::store::session::{
 use crate::store::session_states::{SessionState, SessionStates};
 use crate::store::target::Target;
 use crate::store::{
-    Contender, EndSessionsRequest, Failure, FailureKind, LockRecord, NotePlace, NoteRequest, Noted, Response,
-    SessionsLeft, Snapshot,
+    Contender, EndSessionsRequest, Failure, FailureKind, LockRecord, NotePlace, NoteRequest, Noted,
+    Response, SessionsLeft, Snapshot,
 };
 
 impl Database {

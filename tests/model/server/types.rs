@@ -323,6 +323,7 @@ impl RowView {
         let slot = self.own_slot(owner_id);
         AttemptReadBack {
             changed,
+            slot: slot.map_or(1, |slot| slot.number),
             owner: match slot {
                 Some(slot) => Owner {
                     owner_id: Some(owner_id_of_number(slot.owner_id)),

@@ -81,7 +81,7 @@ impl Driver<'_> {
                 lease.texts.no_queue_lock(tries_again);
             }
             Notice::Silence(limit) => lease.texts.silence(limit),
-            Notice::Granted(grant) => self.granted(number, grant.token, waited),
+            Notice::Granted(grant, slot) => self.granted(number, (grant.token, slot), waited),
             Notice::NotGranted(reason) => self.not_granted(number, reason, waited),
             Notice::SessionsLeft => {
                 if let Some(wait) = keeper.session_wait() {
@@ -126,13 +126,18 @@ impl Driver<'_> {
         }
     }
 
-    fn granted(&mut self, number: usize, token: Token, waited: Duration) {
+    fn granted(&mut self, number: usize, (token, slot): (Token, u32), waited: Duration) {
         let lease = &mut self.leases[number];
         lease.token = Some(token);
+        lease.slot = slot;
         let action = &lease.contender.action;
         self.report.about_lease(action, lease.token);
         let waited = messages::duration(waited);
-        let text = format_args!("acquired {action} in {waited} (token {token})");
+        let slot = match lease.contender.limit.count() {
+            Some(1) => String::new(),
+            _ => format!(", slot {slot}"),
+        };
+        let text = format_args!("acquired {action} in {waited} (token {token}{slot})");
         let has_reminded = self.report.has_reminded();
         self.report
             .milestone(EventKind::Granted, text, has_reminded);
@@ -193,8 +198,9 @@ impl Driver<'_> {
             .filter_map(|lease| lease.token)
             .collect();
         let waited = clock::now().since(self.keepers.started());
-        self.work.start(deadline, tokens.clone(), waited);
-        self.observers.granted(tokens);
+        let slot = self.leases[0].slot;
+        (self.work).start(deadline, (tokens.clone(), slot), waited);
+        self.observers.granted(tokens, slot);
     }
 
     fn lease_lost(&mut self, number: usize, loss: Loss, record: &LockRecord, now: BootInstant) {

@@ -175,7 +175,7 @@ fn earlier_lease_of_this_process_is_freed_if_it_appears_again() {
     ));
     acquire.handle_response(
         now,
-        &timed_response(now, Ok(Response::AlreadyHeld(Token(12)))),
+        &timed_response(now, Ok(Response::AlreadyHeld(Token(12), 1))),
     );
     let NextRequest::Send(Request::Release(request)) = acquire.next(now) else {
         panic!("the lease is not freed")

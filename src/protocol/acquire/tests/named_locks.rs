@@ -43,7 +43,10 @@ fn queue_lock_with_foreign_owner_or_without_grant_is_disabled() {
         assert!(now.since(START) < Duration::from_millis(200));
         acquire.handle_response(
             now,
-            &timed_response(now, Ok(Response::Granted(Token(1), EarlierSessions::None))),
+            &timed_response(
+                now,
+                Ok(Response::Granted(Token(1), 1, EarlierSessions::None)),
+            ),
         );
         assert!(
             matches!(acquire.next(now), NextRequest::Granted(lease) if lease.queue_lock == QueueLock::Unavailable)

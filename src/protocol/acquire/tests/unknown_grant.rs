@@ -21,7 +21,10 @@ fn unknown_grant(acquire: &mut Acquire, kind: FailureKind, at: BootInstant) -> B
     acquire.handle_response(at, &timed_response(START, failure(kind)));
     assert!(acquire.release_request().is_some(), "{kind:?}");
     let (at, _) = until_attempt(acquire, at, &|_| unreachable!());
-    acquire.handle_response(at, &timed_response(at, Ok(Response::AlreadyHeld(Token(5)))));
+    acquire.handle_response(
+        at,
+        &timed_response(at, Ok(Response::AlreadyHeld(Token(5), 1))),
+    );
     at
 }
 
@@ -74,7 +77,10 @@ fn grant_that_may_have_expired_is_released_and_tried_again() {
         let (at, _) = until_attempt(&mut acquire, now, &|_| unreachable!());
         acquire.handle_response(
             at,
-            &timed_response(at, Ok(Response::Granted(Token(6), EarlierSessions::None))),
+            &timed_response(
+                at,
+                Ok(Response::Granted(Token(6), 1, EarlierSessions::None)),
+            ),
         );
         assert!(
             matches!(acquire.next(at), NextRequest::Granted(lease) if lease.grant.token == Token(6))
@@ -174,7 +180,7 @@ fn grant_with_a_late_response_is_confirmed_before_it_counts() {
         late,
         &timed_response(
             START,
-            Ok(Response::Granted(Token(5), EarlierSessions::None)),
+            Ok(Response::Granted(Token(5), 1, EarlierSessions::None)),
         ),
     );
     assert!(matches!(

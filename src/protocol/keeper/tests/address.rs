@@ -45,7 +45,7 @@ pub(super) fn granted(waited: Duration, checks_address: bool) -> (Keeper, BootIn
         server_time: None,
         could_grant: true,
         could_release: false,
-        outcome: Ok(Response::Granted(TOKEN, EarlierSessions::None)),
+        outcome: Ok(Response::Granted(TOKEN, 1, EarlierSessions::None)),
     });
     keeper.handle(now, Input::Response(response));
     (keeper, now)

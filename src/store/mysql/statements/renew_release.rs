@@ -12,7 +12,7 @@ use super::history::{
     insert_run, insert_run_from_row, is_recorded, prune_history, recorded_outcome,
 };
 use super::queue::leave_queue;
-use super::slots::{free_shared_record, lease_lock_name, table};
+use super::slots::{SLOTS, free_shared_record, lease_lock_name, table};
 use crate::lease::action::Action;
 use crate::lease::{OwnerId, Token};
 use crate::store::session::FoundSessions;
@@ -186,13 +186,17 @@ pub(in crate::store::mysql) fn release(
         (true, None) => "1".to_owned(),
     };
     let passed_on = format!("({handed_off_here} AND {granted_again})");
+    let is_success = request.run.is_some_and(|run| run.outcome.is_success());
     let is_exclusive = contender.limit.is_exclusive();
-    // The record has the latest success of an exclusive lease.
-    let is_success = is_exclusive && request.run.is_some_and(|run| run.outcome.is_success());
     let (pass_early, pass_late) = pass_queue_lock(contender, request);
+    // The record contains the latest success of the action.
+    let success = match token {
+        Some(token) if is_success && !is_exclusive => success_in_slot(contender, token, &held),
+        _ => String::new(),
+    };
     let free = format!(
-        "{}SET {CHANGED}=ROW_COUNT(){pass_early};",
-        free_row(table(contender), &held, request, is_success)
+        "{success}{}SET {CHANGED}=ROW_COUNT(){pass_early};",
+        free_row(table(contender), &held, request, is_success && is_exclusive)
     );
     let leave = match request.has_entry {
         true => leave_queue(owner_id),
@@ -353,6 +357,18 @@ fn record_handed_off_success(contender: &Contender, token: Token, handed_off_her
         "UPDATE dlock_lock SET succeeded_at=UTC_TIMESTAMP(6),succeeded_token={token},\
          succeeded_by={} WHERE action={} AND token>{token} AND {handed_off_here} \
          AND COALESCE(succeeded_token,0)<{token};",
+        hex(&contender.holder.label),
+        hex(contender.action.as_str()),
+    )
+}
+
+/// Records the success of the lease in a slot that meets `held`. Leases in slots may end in another order than they began.
+/// The record is locked before the slot, as in an attempt.
+fn success_in_slot(contender: &Contender, token: Token, held: &str) -> String {
+    format!(
+        "UPDATE dlock_lock SET succeeded_by=IF(COALESCE(succeeded_token,0)<{token},{},succeeded_by),\
+         succeeded_token=GREATEST(COALESCE(succeeded_token,0),{token}),succeeded_at=UTC_TIMESTAMP(6) \
+         WHERE action={} AND EXISTS(SELECT 1 FROM {SLOTS} WHERE {held});",
         hex(&contender.holder.label),
         hex(contender.action.as_str()),
     )

@@ -489,6 +489,7 @@ fn operator_requests() {
         let request = OperatorRequest {
             action: action(),
             token: GRANT.token,
+            slots: Vec::new(),
             by: Holder {
                 label: "ops".to_owned(),
                 note: "stuck".to_owned(),
