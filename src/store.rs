@@ -37,8 +37,8 @@ pub use self::record::{
 };
 pub use self::request::{
     AcquireMode, AcquireRequest, EndSessionsRequest, LastRead, NotePlace, NoteRequest, Noted,
-    QueueEntry, QueueLock, Reassertion, ReleaseRequest, RenewRequest, Request, RunHistory,
-    WaitRequest,
+    QueueEntry, QueueLock, Reassertion, ReleaseRequest, RenewRequest, Request, RoomWait,
+    RunHistory, WaitRequest,
 };
 pub use self::response::{EarlierSessions, Loss, Response, SessionsLeft, TimedResponse};
 

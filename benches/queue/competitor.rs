@@ -44,6 +44,16 @@ impl Competitor {
         }
     }
 
+    /// Returns the site of dlock, as [`Self::site`] does.
+    pub(crate) fn shared_site(&self) -> Rc<Site> {
+        match self {
+            Self::Dlock(site) | Self::WithoutHandOff(site) | Self::Earlier(site, _) => {
+                Rc::clone(site)
+            }
+            Self::Etcd(_) | Self::Flock(_) => panic!("this competitor is not dlock"),
+        }
+    }
+
     /// Returns a command that runs `command` under the lock `action`. `name` is the label of the holder.
     pub(crate) fn lock(&self, action: &str, name: &str, command: &[OsString]) -> Command {
         match self {

@@ -3,11 +3,12 @@
 //!
 //! The benchmark starts one MariaDB, one MySQL and one etcd, all in `TMPDIR`, and writes Markdown to stdout and to
 //! `target/bench/queue.md`. The benchmark fails if a program fails, but not if a target is missed. Arguments select
-//! sections: `cargo bench --bench queue -- handover order waiting takeover death thousand`. Without arguments, all of these
+//! sections: `cargo bench --bench queue -- handover shapes order waiting takeover death thousand`. Without arguments, all of these
 //! run. The hand-over is measured in `ROUNDS` rounds (7 by default). The section `guard` runs only if it is selected, and
 //! fails if dlock has become slow.
 //!
 //! - `timestamp_command` is the command under the lock. It is this program in another mode, and records when it ran.
+//! - `shapes` compares shared locks and slots with kazoo on `zookeeper`, and with `flock`.
 //! - `site`, `etcd` and `competitor` are the compared programs. `waiters` is a holder with its waiters.
 //! - `guard` compares dlock with its `limits`.
 //! - `handover`, `order`, `waiting`, `takeover`, `kill_latency` (section `death`) and `scale` (section `thousand`)
@@ -33,6 +34,7 @@ mod sample;
 mod scale;
 #[path = "../../tests/it/servers.rs"]
 mod servers;
+mod shapes;
 mod site;
 #[path = "../machine/spawn.rs"]
 mod spawn;
@@ -40,6 +42,8 @@ mod takeover;
 mod timestamp_command;
 mod waiters;
 mod waiting;
+#[path = "../peers/zookeeper.rs"]
+mod zookeeper;
 
 use std::fs;
 use std::path::Path;
@@ -54,8 +58,8 @@ use self::site::{Commits, Site, build_mutant};
 use self::spawn::bare;
 
 /// The sections, in the order in which they run.
-const SECTIONS: [&str; 6] = [
-    "handover", "order", "waiting", "takeover", "death", "thousand",
+const SECTIONS: [&str; 7] = [
+    "handover", "shapes", "order", "waiting", "takeover", "death", "thousand",
 ];
 
 /// The section that runs only if it is selected.
@@ -127,6 +131,11 @@ fn main() {
             .chain(&slow)
             .collect();
         handover::section(&mut page, &competitors, rounds, folder);
+        page.publish();
+    }
+    if wanted("shapes") {
+        let sites = dlock.each_ref().map(Competitor::shared_site);
+        shapes::section(&mut page, &sites, folder);
         page.publish();
     }
     if wanted("order") || wanted("waiting") {

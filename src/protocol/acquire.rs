@@ -39,7 +39,7 @@ use crate::store::admission::Observations;
 use crate::store::lost_grant::LostGrants;
 use crate::store::{
     AcquireMode, AcquireRequest, EarlierSessions, Failure, LastRead, LockRecord, POLLER_TIMEOUT,
-    QueueLock, ReleaseRequest, RenewRequest, Request, Response, Success, TimedResponse,
+    QueueLock, ReleaseRequest, RenewRequest, Request, Response, RoomWait, Success, TimedResponse,
     WaitRequest,
 };
 
@@ -127,6 +127,8 @@ enum AcquirePhase {
     WaitTurn {
         lets_pass: bool,
     },
+    /// As the queue head, wait on the server for room among the leases in slots, then try to acquire the lease.
+    WaitRoom(RoomWait),
     /// The record has this owner id, but the time of the grant is unknown or the response arrived late. Renew the lease
     /// before the command starts.
     Confirm {
@@ -144,6 +146,13 @@ enum AcquirePhase {
     Acquired(AcquiredLease),
     Done(Success),
     Refused(Failure),
+}
+
+impl AcquirePhase {
+    /// Returns true if the request of the phase waits on the server.
+    const fn is_wait(&self) -> bool {
+        matches!(self, Self::WaitTurn { .. } | Self::WaitRoom(_))
+    }
 }
 
 /// The usual wait for the queue lock.
@@ -330,16 +339,15 @@ impl Acquire {
                 prune_dead: mode != AcquireMode::IfFree,
             }),
             AcquirePhase::Enqueue => Request::Enqueue(entry),
-            AcquirePhase::WaitTurn { lets_pass } => Request::WaitTurn(WaitRequest {
-                owner_id: self.owner_id,
-                limit: self.wait_turn_limit(left),
-                prune_dead: (self.observed.as_ref())
-                    .is_some_and(|last| last.head_waiting_for >= LONG_WAIT),
-                lets_pass,
-                let_pass: self.place.let_pass,
-                may_acquire: self.lost_grants.live_until(now).is_none(),
-                last_read: self.lost_grants.last_read(),
-            }),
+            AcquirePhase::WaitTurn { lets_pass } => {
+                let limit = self.wait_turn_limit(left);
+                Request::WaitTurn(self.wait(now, limit, None, lets_pass))
+            }
+            AcquirePhase::WaitRoom(room) => {
+                let limits = [left, Some(room.longest), self.queue_lock.longest_wait()];
+                let limit = limits.into_iter().flatten().min();
+                Request::WaitTurn(self.wait(now, limit, Some(room), false))
+            }
             AcquirePhase::Confirm { token, .. } => {
                 Request::Renew(RenewRequest::new(self.grant(token), self.queue_lock()))
             }
@@ -357,6 +365,26 @@ impl Acquire {
             | AcquirePhase::Acquired(_)
             | AcquirePhase::Done(_)
             | AcquirePhase::Refused(_) => Request::GetWithQueue(entry),
+        }
+    }
+
+    fn wait(
+        &self,
+        now: BootInstant,
+        limit: Option<Duration>,
+        room: Option<RoomWait>,
+        lets_pass: bool,
+    ) -> WaitRequest {
+        let head_waiting_for = self.observed.as_ref().map(|last| last.head_waiting_for);
+        WaitRequest {
+            owner_id: self.owner_id,
+            limit,
+            room,
+            prune_dead: room.is_none() && head_waiting_for.is_some_and(|time| time >= LONG_WAIT),
+            lets_pass,
+            let_pass: self.place.let_pass,
+            may_acquire: self.lost_grants.live_until(now).is_none(),
+            last_read: self.lost_grants.last_read(),
         }
     }
 
@@ -467,10 +495,10 @@ impl Acquire {
         }
     }
 
-    /// Returns true while a wait for the queue lock is in flight. Its duration depends on the queue.
+    /// Returns true while a wait on the server is in flight. Its duration depends on the queue and the holders.
     #[must_use]
     pub const fn is_waiting_turn(&self) -> bool {
-        self.in_flight && matches!(self.phase, AcquirePhase::WaitTurn { .. })
+        self.in_flight && self.phase.is_wait()
     }
 
     /// Returns the availability of the queue lock for this acquisition.
@@ -570,7 +598,7 @@ const fn packets(phase: &AcquirePhase) -> usize {
         // record.
         AcquirePhase::TryAcquire(_) | AcquirePhase::FreeOwnRecord(..) => 2,
         // This request sends the wait, the statement of the attempt and a read.
-        AcquirePhase::WaitTurn { .. } => 3,
+        AcquirePhase::WaitTurn { .. } | AcquirePhase::WaitRoom(_) => 3,
         _ => 1,
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::history::RunRecord;
 use super::record::{DatabaseId, Version};
 use super::session::{SessionLook, SessionNote};
+use crate::lease::limit::Limit;
 use crate::lease::{Grant, OwnerId, Token};
 
 /// One request about one action.
@@ -142,13 +143,16 @@ pub struct QueueEntry {
     pub queue_lock: QueueLock,
 }
 
-/// A wait for the queue lock, followed by an attempt as soon as this session owns the queue lock.
+/// A wait on the server, followed by an attempt: for the queue lock or, if this session owns it, for room among the leases
+/// in slots.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WaitRequest {
     /// Owner id of the waiter.
     pub owner_id: OwnerId,
-    /// Maximum time to wait for the queue lock. None waits forever.
+    /// Maximum time to wait. None waits forever.
     pub limit: Option<Duration>,
+    /// What the head of the queue waits for. None waits for the queue lock.
+    pub room: Option<RoomWait>,
     /// True if the queue entries of dead waiters are removed after the wait.
     pub prune_dead: bool,
     /// True if this waiter, once it has the queue lock, releases it for an earlier waiter that waits again, and then waits
@@ -162,6 +166,24 @@ pub struct WaitRequest {
     pub may_acquire: bool,
     /// What the waiter has read, as in [`AcquireRequest`].
     pub last_read: Option<LastRead>,
+}
+
+/// A wait of the head of the queue for room among the leases in slots. It ends when holder locks are released, after a
+/// release or at the end of a session, but shows nothing: the attempt that follows counts the slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RoomWait {
+    /// The only holder, whose holder lock is waited for. None if there are several.
+    pub holder: Option<OwnerId>,
+    /// Number of leases in slots.
+    pub holders: u32,
+    /// Number of leases whose holders have no holder lock on this server. They count as held during the wait.
+    pub without_lock: u32,
+    /// The smallest limit of the contender and of these leases.
+    pub limit: Limit,
+    /// Maximum time to wait, after which the contender reads the leases again.
+    pub longest: Duration,
+    /// True if the attempt advances the fence.
+    pub fenced: bool,
 }
 
 /// A release of the lease, the queue lock and the queue entry of a contender.

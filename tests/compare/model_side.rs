@@ -563,6 +563,7 @@ const fn wait_request(owner_id: OwnerId, last_read: Option<LastRead>) -> WaitReq
     WaitRequest {
         owner_id,
         limit: Some(WAIT_LIMIT),
+        room: None,
         prune_dead: false,
         lets_pass: false,
         let_pass: 0,

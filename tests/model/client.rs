@@ -51,6 +51,16 @@ pub(crate) struct PendingRequest {
 }
 
 impl PendingRequest {
+    /// Returns true while the server may still wait for room among the slots.
+    pub(crate) fn waits_for_room(&self, now: Tick) -> bool {
+        let Request::WaitTurn(turn) = &*self.request else {
+            return false;
+        };
+        let limit = turn.limit.filter(|_| turn.room.is_some());
+        let until = limit.map(|limit| instant(self.sent) + limit);
+        self.stage == Stage::First && until.is_some_and(|until| instant(now) < until)
+    }
+
     /// Returns true if a late execution of the request could do harm because it may change the row.
     pub(crate) fn may_be_late(&self) -> bool {
         match *self.request {

@@ -207,7 +207,8 @@ fn of_connection(world: &World, c: usize, events: &mut Vec<Event>) -> usize {
         && !world.server.keeps_waiting(session)
     {
         events.push(Event::Execute(c));
-        not_urgent += usize::from(connection.stalled == StopState::ThisTick);
+        let may_last = first.is_some_and(|pending| pending.waits_for_room(world.now));
+        not_urgent += usize::from(connection.stalled == StopState::ThisTick || may_last);
     }
     let is_executed = first.is_some_and(|pending| !is_sent(pending));
     if connection.pending.is_some() && is_running {

@@ -21,7 +21,7 @@ use dlock::lease::{OwnerId, Token};
 use dlock::store::operator::OperatorAction;
 use dlock::store::{
     AcquireMode, AcquireRequest, DatabaseId, HistoryOutcome, LastRead, Owner, QueueLock,
-    QueueLockOwner, ReleaseRequest, RenewRequest, Request, RunHistory, Version,
+    QueueLockOwner, ReleaseRequest, RenewRequest, Request, RoomWait, RunHistory, Version,
 };
 
 use crate::time::{TTL, Tick, whole_ticks};
@@ -399,18 +399,18 @@ impl Server {
         Some(match request {
             Request::TryAcquire(request) => self.attempt(clock, session, request, stage, rules),
             Request::WaitTurn(turn) if stage == Stage::HasQueueLock => {
-                let is_overtaking = !turn.lets_pass && self.is_before_a_waiting_one(owner_id);
+                let ignores_marks = turn.lets_pass || turn.room.is_some();
+                let is_overtaking = !ignores_marks && self.is_before_a_waiting_one(owner_id);
+                let mode = match turn.room {
+                    Some(RoomWait { fenced, .. }) => AcquireMode::AmongSlots { dead: None, fenced },
+                    None => AcquireMode::IfFree,
+                };
+                let owner = (owner_id, queue_lock);
                 let changed = turn.may_acquire
                     && !self.is_behind_other(clock, owner_id)
-                    && (turn.lets_pass || !self.is_behind_mark(owner_id, turn.let_pass))
+                    && (ignores_marks || !self.is_behind_mark(owner_id, turn.let_pass))
                     && self.is_not_before(turn.last_read, rules)
-                    && self.try_acquire(
-                        clock,
-                        session,
-                        (owner_id, queue_lock),
-                        AcquireMode::IfFree,
-                        rules,
-                    );
+                    && self.try_acquire(clock, session, owner, mode, rules);
                 // A late copy of the packet belongs to a waiter that no longer waits for the response.
                 self.has_overtaken |= changed && is_overtaking && !session.dropped;
                 self.read_row_and_queue(clock, session, owner_id, queue_lock, changed)
@@ -422,6 +422,8 @@ impl Server {
                 self.enqueue(clock, session, owner_id, queue_lock);
                 self.read_row_and_queue(clock, session, owner_id, queue_lock, true)
             }
+            // A wait for room may end at any time. The world decides how long it lasts.
+            Request::WaitTurn(turn) if turn.room.is_some() => Raw::HasQueueLock,
             Request::WaitTurn(turn) => {
                 self.enqueue_and_mark(clock, session, owner_id, rules);
                 self.wait_in_line(session)?;
@@ -456,17 +458,13 @@ impl Server {
                 }
                 Raw::Settled(read_back)
             }
-            Request::Release(_) if let Stage::FreeRecord(read_back) = stage => {
-                self.free_shared_record();
-                Raw::Released(read_back)
-            }
             Request::Release(ReleaseRequest {
                 run: Some(_),
                 history: RunHistory::Written,
                 ..
             }) if rules.history_is_refused => Raw::Refused,
             Request::Release(request) if !self.limit_of(owner_id).is_exclusive() => {
-                Raw::SlotReleased(self.release_slot(clock, session, request, rules))
+                Raw::Released(self.release_slot(clock, session, request, rules))
             }
             Request::Release(request) => {
                 Raw::Released(self.release(clock, session, request, rules))

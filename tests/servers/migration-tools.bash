@@ -17,7 +17,7 @@ interpreter() {
 # Prints the path of the list of packages that pip installs for the tool $1.
 requirements() {
 	case $1 in
-	kubernetes-validate) echo "$here/$1.txt" ;;
+	kubernetes-validate | kazoo) echo "$here/$1.txt" ;;
 	*) echo "$recipes/$1/requirements.txt" ;;
 	esac
 }

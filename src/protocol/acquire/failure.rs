@@ -35,8 +35,7 @@ impl Acquire {
         response: &TimedResponse,
         failure: &Failure,
     ) -> bool {
-        let is_cut = matches!(self.phase, AcquirePhase::WaitTurn { .. })
-            && failure.kind == FailureKind::Unknown;
+        let is_cut = self.phase.is_wait() && failure.kind == FailureKind::Unknown;
         let waited = is_cut.then(|| response.received.since(response.sent));
         self.queue_lock.connection_lost(waited);
         match failure.kind {
@@ -54,7 +53,10 @@ impl Acquire {
                 }
                 if matches!(
                     self.phase,
-                    AcquirePhase::Get | AcquirePhase::WaitTurn { .. } | AcquirePhase::Enqueue
+                    AcquirePhase::Get
+                        | AcquirePhase::WaitTurn { .. }
+                        | AcquirePhase::WaitRoom(_)
+                        | AcquirePhase::Enqueue
                 ) {
                     self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree);
                 }
@@ -73,7 +75,10 @@ impl Acquire {
             _ if failure.kind == FailureKind::NoTables => {
                 self.phase = AcquirePhase::TryAcquire(AcquireMode::First);
             }
-            AcquirePhase::Get | AcquirePhase::WaitTurn { .. } | AcquirePhase::Enqueue
+            AcquirePhase::Get
+            | AcquirePhase::WaitTurn { .. }
+            | AcquirePhase::WaitRoom(_)
+            | AcquirePhase::Enqueue
                 if self.unknown_since.is_none() && self.place.entry != OwnEntry::None =>
             {
                 self.phase = AcquirePhase::Get;
@@ -82,6 +87,7 @@ impl Acquire {
             // that grant.
             AcquirePhase::Get
             | AcquirePhase::WaitTurn { .. }
+            | AcquirePhase::WaitRoom(_)
             | AcquirePhase::Enqueue
             | AcquirePhase::TryAcquire(AcquireMode::TakeOver { .. }) => {
                 self.phase = AcquirePhase::TryAcquire(AcquireMode::IfFree);

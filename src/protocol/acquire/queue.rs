@@ -8,12 +8,13 @@ use super::queue_lock::Reaction;
 use super::{Acquire, AcquirePhase, HEAD_PRIORITY, LastObserved, OwnEntry, WAIT};
 use crate::lease::OwnerId;
 use crate::lease::instant::BootInstant;
+use crate::lease::limit::Limit;
 use crate::mutant::{self, Safeguard};
 use crate::store::admission::{Admission, Observations, admission};
 use crate::store::takeover::HolderSession;
 use crate::store::{
     AcquireMode, LockRecord, POLLER_TIMEOUT, QueueEntry, QueueLock, QueueLockOwner, QueueState,
-    Response, TimedResponse,
+    Response, RoomWait, Slot, TimedResponse,
 };
 
 /// Longest pause of a poller that is not the first poller. Such a poller only has to detect that the pollers ahead of
@@ -99,7 +100,7 @@ impl Acquire {
         record: &LockRecord,
         queue: &QueueState,
     ) {
-        let was_waiting = matches!(self.phase, AcquirePhase::WaitTurn { .. });
+        let was_waiting = self.phase.is_wait();
         let looks_next = self.phase == WAIT && queue.is_behind_mark;
         let was_enqueueing = self.phase == AcquirePhase::Enqueue;
         let may_be_lost = self.lost_grants.live_until(now).is_some();
@@ -235,9 +236,18 @@ impl Acquire {
             self.phase = AcquirePhase::Enqueue;
             return;
         };
+        let is_fresh = now.since(since) < POLLER_TIMEOUT / 3;
+        if has_queue_lock && is_turn && is_fresh {
+            let refresh_in = POLLER_TIMEOUT / 3 - now.since(since);
+            let longest = refresh_in.min(allowed_at.since(now));
+            if let Some(room) = room_wait(record, self.limit, longest) {
+                self.phase = AcquirePhase::WaitRoom(room);
+                return;
+            }
+        }
         // The first waiter of a node, which has the queue lock there, also shows the waiters of other nodes that it is
         // alive.
-        self.phase = match now.since(since) < POLLER_TIMEOUT / 3 {
+        self.phase = match is_fresh {
             true => AcquirePhase::Get,
             // An earlier waiter may have lost its connection and now wait again. This wait ends at once, because this
             // session has the queue lock, and lets such a waiter pass.
@@ -280,4 +290,34 @@ impl Acquire {
         });
         true
     }
+}
+
+/// Returns the wait for room among the leases in `record`, of at most `longest`. None if no release could make room for a
+/// contender with `limit`, or if the server would not notice it: it sees the sessions of no holder, or the wait would be too
+/// short.
+fn room_wait(record: &LockRecord, limit: Limit, longest: Duration) -> Option<RoomWait> {
+    let has_lock = |slot: &&Slot| slot.lease.session_alive == Some(true);
+    let without_lock = record.slots.iter().filter(|slot| !has_lock(slot));
+    let limit = without_lock.map(|slot| slot.limit).fold(limit, Limit::min);
+    let with_lock = record.slots.iter().filter(has_lock).count();
+    let [holders, without_lock] = [record.slots.len(), record.slots.len() - with_lock]
+        .map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+    let holder = match record.slots.as_slice() {
+        [only] => only.lease.owner_id,
+        _ => None,
+    };
+    let longest = match without_lock {
+        0 => longest,
+        // Their releases and renewals end no wait.
+        _ => longest.min(LONGEST_PAUSE),
+    };
+    let is_possible = with_lock > 0 && limit.allows(u64::from(without_lock) + 1);
+    (is_possible && longest >= RETRY_DELAY).then_some(RoomWait {
+        holder,
+        holders,
+        without_lock,
+        limit,
+        longest,
+        fenced: record.fenced,
+    })
 }

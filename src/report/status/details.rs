@@ -61,7 +61,7 @@ pub fn next(record: &LockRecord, snapshot: &Snapshot, layout: Layout) -> String 
     format!("\n{text}{write}")
 }
 
-/// Returns all facts about an action, as pairs of name and value. Holders in slots are in the [`holder_table`]. The values
+/// Returns all facts about an action, as pairs of name and value. Holders in slots are in a table of their own. The values
 /// contain text from other clients, so the caller must escape the values.
 #[must_use]
 pub fn facts(record: &LockRecord, sessions: &SessionStates) -> Vec<(&'static str, String)> {

@@ -9,7 +9,7 @@ use super::{rows, statements};
 use crate::store::read_back::AttemptReadBack;
 use crate::store::{
     AcquireMode, AcquireRequest, Contender, Failure, FailureKind, QueueEntry, QueueLock, Response,
-    Store, Success, WaitRequest,
+    RoomWait, Store, Success, WaitRequest,
 };
 
 /// Data read back after an attempt, and the success that makes the run unnecessary, if there is one. None if the action
@@ -86,7 +86,7 @@ impl Database {
         self.exchange(RequestKind::Plain, &dead, rows::dead_entries)
     }
 
-    /// Waits for the queue lock, then attempts to acquire the lease or, if the request says so, only reads the record.
+    /// Waits for the queue lock or for room, then attempts to acquire the lease or, if the request says so, only reads the record.
     pub(super) fn wait_then_attempt(
         &mut self,
         contender: &Contender,
@@ -98,7 +98,10 @@ impl Database {
         };
         let request = AcquireRequest {
             owner_id: turn.owner_id,
-            mode: AcquireMode::IfFree,
+            mode: match turn.room {
+                Some(RoomWait { fenced, .. }) => AcquireMode::AmongSlots { dead: None, fenced },
+                None => AcquireMode::IfFree,
+            },
             queue_lock: QueueLock::Available,
             last_read: turn.last_read,
             in_order: true,
@@ -107,7 +110,10 @@ impl Database {
         // The packet is built before the wait, because all waiters behind this session wait for the attempt as soon as
         // this session owns the queue lock.
         let attempt = statements::attempt(contender, &request, Some(turn));
-        let wait = statements::wait_turn(contender, turn, &dead);
+        let wait = match &turn.room {
+            Some(room) => statements::wait_room(contender, room, turn.limit),
+            None => statements::wait_turn(contender, turn, &dead),
+        };
         if let Some(response) = self.exchange(RequestKind::Wait, &wait, rows::wait_result)? {
             return Ok(response);
         }

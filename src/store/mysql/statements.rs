@@ -45,7 +45,7 @@ pub(super) use self::session::{
     check_server, session, without_version_comments,
 };
 pub(super) use self::sessions::{kill_session, process_list, session_states};
-pub(super) use self::slots::{remove_note, select_notes, select_slots};
+pub(super) use self::slots::{remove_note, select_notes, select_slots, wait_room};
 pub(super) use self::upgrade::{
     add_column, begin_upgrade, end_upgrade, has_column, tables_version,
 };

@@ -148,7 +148,9 @@ impl Server {
         let is_shared = self.row.owner_id == Some(SHARED);
         let is_expected = match mode {
             AcquireMode::TakeOver { version, .. } => version == self.row.version(),
-            AcquireMode::AmongSlots { .. } if limit.is_exclusive() => is_shared,
+            AcquireMode::AmongSlots { .. } if limit.is_exclusive() => {
+                self.row.owner_id.is_none() || is_shared
+            }
             AcquireMode::First | AcquireMode::IfFree | AcquireMode::AmongSlots { .. } => {
                 let accepts_hand_off = queue_lock == QueueLock::Available && by_hand_off;
                 self.row.owner_id.is_none() || is_shared || accepts_hand_off
@@ -244,7 +246,7 @@ impl Server {
         }
     }
 
-    /// Executes the release of a lease in a slot, without the end of the packet.
+    /// Executes the release of a lease in a slot. Returns the values that the release reads back.
     pub(super) fn release_slot(
         &mut self,
         clock: i8,
@@ -266,6 +268,7 @@ impl Server {
             row.expires = clock;
             row.note = row.note.filter(|_| !request.clears_sessions);
         }
+        self.free_shared_record();
         let is_left = |token: &u8| self.slots.iter().any(|slot| slot.row.token == *token);
         let next = match token.is_some_and(|token| !is_left(&token)) {
             true => NextGrant::Other,

@@ -94,8 +94,6 @@ pub(crate) enum Stage {
     NotDone,
     /// The packet of a renewal that writes the sessions that the process list contains.
     Note(Listed),
-    /// The end of a packet that has released a slot.
-    FreeRecord(ReleaseReadBack),
     /// The packet after a release that did not free the row. It settles a revoked lease, or a run whose row an operator
     /// has freed.
     Settle(ReleaseReadBack),
@@ -230,9 +228,6 @@ pub(crate) enum Raw {
     HandedOff(bool),
     /// The values that the release read back.
     Released(ReleaseReadBack),
-    /// A slot is released, and the packet frees the record if it was the last one. Contains the values that the release
-    /// reads back.
-    SlotReleased(ReleaseReadBack),
     /// The release is settled. Contains the values that the release read back.
     Settled(ReleaseReadBack),
     /// The server refuses named locks.
@@ -250,9 +245,6 @@ impl Raw {
             (Request::WaitTurn(_), Self::HasQueueLock) => Some(Stage::HasQueueLock),
             (Request::TryAcquire(_), Self::Done(false)) => Some(Stage::NotDone),
             (Request::Renew(_), Self::Listed(listed)) => Some(Stage::Note(*listed)),
-            (Request::Release(_), Self::SlotReleased(read_back)) => {
-                Some(Stage::FreeRecord(*read_back))
-            }
             (Request::Release(request), Self::Released(read_back))
                 if read_back.needs_reconciling(request) =>
             {

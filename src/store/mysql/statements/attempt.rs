@@ -258,7 +258,7 @@ fn in_order(request: &AcquireRequest, after_wait: Option<&WaitRequest>) -> Strin
         return String::new();
     }
     let marks = match after_wait {
-        Some(wait) if !wait.lets_pass => Marks::After(wait.let_pass),
+        Some(wait) if !wait.lets_pass && wait.room.is_none() => Marks::After(wait.let_pass),
         _ => Marks::Ignored,
     };
     let is_behind = is_behind("dlock_lock", request.owner_id, request.mode, marks);

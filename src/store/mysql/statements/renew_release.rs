@@ -12,7 +12,7 @@ use super::history::{
     insert_run, insert_run_from_row, is_recorded, prune_history, recorded_outcome,
 };
 use super::queue::leave_queue;
-use super::slots::{SLOTS, free_shared_record, lease_lock_name, table};
+use super::slots::{SLOTS, free_shared_record, lease_lock_name, lock_record, table};
 use crate::lease::action::Action;
 use crate::lease::{OwnerId, Token};
 use crate::store::session::FoundSessions;
@@ -194,8 +194,12 @@ pub(in crate::store::mysql) fn release(
         Some(token) if is_success && !is_exclusive => success_in_slot(contender, token, &held),
         _ => String::new(),
     };
+    let (lock, free_record) = match is_exclusive {
+        true => Default::default(),
+        false => (lock_record(action), free_shared_record(action)),
+    };
     let free = format!(
-        "{success}{}SET {CHANGED}=ROW_COUNT(){pass_early};",
+        "{lock}{success}{}SET {CHANGED}=ROW_COUNT(){pass_early};{free_record}",
         free_row(table(contender), &held, request, is_success && is_exclusive)
     );
     let leave = match request.has_entry {
@@ -204,6 +208,11 @@ pub(in crate::store::mysql) fn release(
     };
     let (free, recorded, outcome) = match token.zip(request.run) {
         // The queue entry is deleted first, because the next waiter would otherwise let it pass.
+        None if !is_exclusive => (
+            format!("BEGIN;{free}{leave}COMMIT;{pass_late}"),
+            "NULL".to_owned(),
+            "NULL".to_owned(),
+        ),
         None => (
             format!("{leave}{free}{pass_late}"),
             "NULL".to_owned(),
@@ -273,17 +282,16 @@ fn pass_queue_lock(contender: &Contender, request: &ReleaseRequest) -> (String, 
         QueueLock::Unavailable => "NULL".to_owned(),
     };
     if !contender.limit.is_exclusive() {
-        // The head of the queue waits for the holder lock, and then counts the slots that are held. A holder that has
-        // started no command may have the queue lock.
-        let pass_holder_lock = match request.queue_lock {
+        // The head of the queue waits for the holder lock. Its attempt then waits for the record, which this transaction has
+        // locked, so it counts the slots after the commit. A holder that has started no command may have the queue lock.
+        let pass_early = match request.queue_lock {
             QueueLock::Available => format!(
-                "DO {pass};DO RELEASE_LOCK({});",
+                ",@dlock_passed={pass},@dlock_passed=RELEASE_LOCK({})",
                 lease_lock_name(contender, request.owner_id)
             ),
             QueueLock::Unavailable => String::new(),
         };
-        let free_record = free_shared_record(&contender.action);
-        return (String::new(), format!("{pass_holder_lock}{free_record}"));
+        return (pass_early, String::new());
     }
     let has_run = request.token.is_some() && request.run.is_some();
     match has_run && (request.handed_off || contender.once.is_some()) {
@@ -341,12 +349,15 @@ pub(in crate::store::mysql) fn reconcile(
         ..*request
     };
     let free = free_row(table, &revoked_lease, &request, false);
-    let free_record = match contender.limit.is_exclusive() {
-        true => String::new(),
-        false => free_shared_record(&contender.action),
+    let (lock, unlock) = match contender.limit.is_exclusive() {
+        true => Default::default(),
+        false => (
+            format!("BEGIN;{}", lock_record(&contender.action)),
+            format!("{}COMMIT;", free_shared_record(&contender.action)),
+        ),
     };
     format!(
-        "{free}{record}{free_record}SELECT {REQUEST},COUNT(*)=0 AS answer FROM {table} WHERE {revoked_lease}"
+        "{lock}{free}{record}{unlock}SELECT {REQUEST},COUNT(*)=0 AS answer FROM {table} WHERE {revoked_lease}"
     )
 }
 

@@ -8,6 +8,8 @@
 //! The session of a holder in a slot has a named lock of its own, the holder lock. If the holder lock is free, the session
 //! has ended, as with the queue lock of an exclusive holder.
 
+use std::time::Duration;
+
 use super::super::schema;
 use super::attempt::{end_of_old_holder, lease, next_token, required, seen, take_or_pass};
 use super::database_id::read_database;
@@ -26,7 +28,7 @@ use crate::lease::limit::Limit;
 use crate::store::session::SLOTS_MARK;
 use crate::store::{
     AcquireMode, AcquireRequest, Contender, FenceMode, HistoryOutcome, NotePlace, Noted, QueueLock,
-    Version, WaitRequest,
+    RoomWait, Version, WaitRequest,
 };
 
 /// The token of the record while the transaction has locked it. NULL if it has not.
@@ -52,20 +54,23 @@ pub(super) fn lease_lock_name(contender: &Contender, owner_id: OwnerId) -> Strin
     }
 }
 
-/// Frees the record if no slot is held any more, and none contains a note of sessions, which the next holder has to end.
-/// A grant between the two statements changes the token, so the record of an action with a lease is never freed. If the
-/// statement is not executed, the record stays shared without a lease, which [`admission`] treats as free.
-pub(super) fn free_shared_record(action: &Action) -> String {
-    let shared = format!(
-        "action={} AND owner_id={}",
-        hex(action.as_str()),
-        hex(OwnerId::SHARED.bytes())
-    );
+/// Locks the record, for a transaction that changes a slot. All transactions lock the record before slots.
+pub(super) fn lock_record(action: &Action) -> String {
     format!(
-        "SET @dlock_token=NULL;SELECT token INTO @dlock_token FROM dlock_lock WHERE {shared};\
-         UPDATE dlock_lock SET owner_id=NULL,released_at=UTC_TIMESTAMP(6) WHERE {shared} AND token=@dlock_token \
-         AND NOT EXISTS(SELECT 1 FROM dlock_slot AS s WHERE s.action=dlock_lock.action \
-         AND (s.owner_id IS NOT NULL OR s.sessions IS NOT NULL));"
+        "SET {LOCKED}=NULL;SELECT token INTO {LOCKED} FROM dlock_lock WHERE action={} FOR UPDATE;",
+        hex(action.as_str())
+    )
+}
+
+/// Frees the record if no slot is held any more, and none contains a note of sessions, which the next holder has to end.
+/// The transaction has locked the record, so no grant comes between.
+pub(super) fn free_shared_record(action: &Action) -> String {
+    format!(
+        "UPDATE dlock_lock SET owner_id=NULL,released_at=UTC_TIMESTAMP(6) WHERE action={action} AND owner_id={shared} \
+         AND NOT EXISTS(SELECT 1 FROM dlock_slot AS s WHERE s.action={action} \
+         AND (s.owner_id IS NOT NULL OR s.sessions IS NOT NULL));",
+        action = hex(action.as_str()),
+        shared = hex(OwnerId::SHARED.bytes())
     )
 }
 
@@ -181,7 +186,7 @@ fn update_record(contender: &Contender, request: &AcquireRequest, fence: FenceMo
     let expected = match request.mode {
         AcquireMode::TakeOver { version, .. } => seen(version),
         AcquireMode::AmongSlots { .. } if contender.limit.is_exclusive() => {
-            format!("owner_id={shared}")
+            format!("(owner_id IS NULL OR owner_id={shared})")
         }
         AcquireMode::First | AcquireMode::IfFree | AcquireMode::AmongSlots { .. } => {
             format!("(owner_id IS NULL OR owner_id={shared}{handed_off})")
@@ -302,6 +307,76 @@ fn proof_of_slot(contender: &Contender, owner_id: OwnerId) -> String {
         owner_id = hex(owner_id.bytes()),
         action = hex(contender.action.as_str()),
     )
+}
+
+/// Waits for room among the leases in slots, for at most `limit`, and returns 1.
+///
+/// For one holder, the statement waits for its holder lock. For several, it looks at their holder locks again and again, with
+/// growing pauses, and ends when so many are released that the limits allow one more lease. It reads the rows only once, at
+/// its beginning, but each look reads the locks. Nothing else shows a release within a statement. The argument of the lock
+/// depends on the number of the look, because a server may otherwise look only once. The session reads the identity of the
+/// database first, as before a wait for the queue lock.
+pub(in crate::store::mysql) fn wait_room(
+    contender: &Contender,
+    room: &RoomWait,
+    limit: Option<Duration>,
+) -> String {
+    let limit = limit.map_or(room.longest, |limit| limit.min(room.longest));
+    let database = read_database();
+    // MySQL rounds the limit of a named lock to whole seconds.
+    if let Some(holder) = room.holder
+        && limit >= Duration::from_secs(1)
+    {
+        let name = holder_lock_name(&hex(holder.bytes()));
+        return format!(
+            "{database}SET @dlock_left=GET_LOCK({name},{seconds});DO IF(@dlock_left=1,RELEASE_LOCK({name}),0);\
+             SELECT {REQUEST},1 AS answer",
+            seconds = limit.as_secs(),
+        );
+    }
+    let digits = (0..10).map(|digit| format!("SELECT {digit} AS d"));
+    let digits = digits.collect::<Vec<_>>().join(" UNION ALL ");
+    let first = FIRST_LOOK_PAUSE.max(LOOK_PAUSE_PER_HOLDER * f64::from(room.holders));
+    format!(
+        "{database}SELECT {REQUEST},1 AS answer FROM (SELECT 1) AS one LEFT JOIN (SELECT look FROM (\
+         SELECT a.d*1000+b.d*100+c.d*10+e.d AS look FROM (SELECT 0 AS d UNION ALL SELECT 1) AS a CROSS JOIN ({digits}) AS b \
+         CROSS JOIN ({digits}) AS c CROSS JOIN ({digits}) AS e ORDER BY look LIMIT {looks}) AS looks \
+         WHERE IF((SELECT COUNT(*)+{without_lock}<LEAST({own},COALESCE(MIN(s.slots),~0)) \
+         FROM dlock_slot AS s WHERE s.action={action} AND s.owner_id IS NOT NULL \
+         AND s.session_id=IS_USED_LOCK(CONCAT({lock},LEFT(look,0)))),TRUE,SLEEP({first}*POW({LOOK_PAUSE_GROWTH},look))) \
+         LIMIT 1) AS looked ON TRUE",
+        looks = looks(limit, first),
+        without_lock = room.without_lock,
+        own = room
+            .limit
+            .count()
+            .map_or_else(|| "~0".to_owned(), |it| it.to_string()),
+        action = hex(contender.action.as_str()),
+        lock = holder_lock_name("s.owner_id"),
+    )
+}
+
+/// Pause after the first look at the holder locks, in seconds. Half of a pause delays a grant on average.
+const FIRST_LOOK_PAUSE: f64 = 0.0005;
+
+/// Minimum of this pause for each holder. A look takes the server a few microseconds for each of them.
+const LOOK_PAUSE_PER_HOLDER: f64 = 0.00001;
+
+/// Factor between two pauses. So a pause is about a five hundredth of the time since the first look, and 20 ms after 10 s.
+const LOOK_PAUSE_GROWTH: f64 = 1.002;
+
+/// Maximum number of looks in a statement.
+const MAX_LOOKS: u32 = 2000;
+
+/// Returns the number of looks whose pauses together are not longer than `limit`, at least 1.
+fn looks(limit: Duration, first: f64) -> u32 {
+    let sum = limit.as_secs_f64() / first * (LOOK_PAUSE_GROWTH - 1.0) + 1.0;
+    let looks = sum.log(LOOK_PAUSE_GROWTH).floor();
+    // The number has no sign and few digits.
+    (1..MAX_LOOKS)
+        .rev()
+        .find(|count| f64::from(*count) <= looks)
+        .unwrap_or(1)
 }
 
 /// Reads the slots of `action` that contain a note of sessions, and the record as slot 0 if it contains one. Returns at

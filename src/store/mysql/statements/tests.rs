@@ -78,6 +78,7 @@ fn packets_contain_user_strings_only_as_hex_literals() {
     let turn = WaitRequest {
         owner_id,
         limit: None,
+        room: None,
         prune_dead: true,
         lets_pass: true,
         let_pass: 0,

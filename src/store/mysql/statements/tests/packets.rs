@@ -20,8 +20,8 @@ use crate::store::session::{
 };
 use crate::store::{
     AcquireMode, AcquireRequest, Contender, DatabaseId, FenceMode, HistoryOutcome, Holder,
-    LastRead, QueueEntry, QueueLock, Reassertion, ReleaseRequest, RenewRequest, RunRecord, Version,
-    WaitRequest,
+    LastRead, QueueEntry, QueueLock, Reassertion, ReleaseRequest, RenewRequest, RoomWait,
+    RunRecord, Version, WaitRequest,
 };
 use crate::sys::tcp::{TcpConnection, TcpSocket};
 
@@ -82,6 +82,7 @@ const fn wait_request() -> WaitRequest {
     WaitRequest {
         owner_id: OWNER_ID,
         limit: None,
+        room: None,
         prune_dead: false,
         lets_pass: false,
         let_pass: 0,
@@ -266,6 +267,23 @@ fn leases_in_slots() {
          old entries are deleted from dlock_history; the session releases the queue lock and its holder lock",
         &statements::release(&shared, &release_request(), None),
     );
+    let room = RoomWait {
+        holder: None,
+        holders: 3,
+        without_lock: 1,
+        limit: Limit::NONE,
+        longest: Duration::from_secs(10),
+        fenced: false,
+    };
+    let packet = statements::wait_room(&shared, &room, None);
+    assert_packet("wait_for_room", "nothing", &packet);
+    let one = RoomWait {
+        holder: Some(GRANT.owner_id),
+        ..room
+    };
+    let packet = statements::wait_room(&shared, &one, None);
+    let changes = "the session takes the holder lock of another one, and releases it";
+    assert_packet("wait_for_one_holder", changes, &packet);
     assert_packet(
         "read_of_the_slots",
         "nothing",
