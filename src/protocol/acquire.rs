@@ -598,7 +598,8 @@ const fn packets(phase: &AcquirePhase) -> usize {
         // record.
         AcquirePhase::TryAcquire(_) | AcquirePhase::FreeOwnRecord(..) => 2,
         // This request sends the wait, the statement of the attempt and a read.
-        AcquirePhase::WaitTurn { .. } | AcquirePhase::WaitRoom(_) => 3,
+        AcquirePhase::WaitTurn { .. } => 3,
+        // A wait for room sends as many, but it ends when a holder has left, and all waiters wait for its attempt.
         _ => 1,
     }
 }

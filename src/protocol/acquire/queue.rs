@@ -71,6 +71,10 @@ impl Acquire {
             _ => HolderSession::Unknown,
         };
         let mut admission = admission(received, record, &observed, self.limit, session);
+        // A release gives up its holder lock shortly before its commit, and an attempt waits for this commit.
+        if is_releasing(record, self.observed.as_ref().map(|last| &last.record)) {
+            (admission.at, admission.dead) = (received, None);
+        }
         self.observed = Some(LastObserved {
             record: record.clone().with_lease(|lease| {
                 lease.session_alive = holder_is_gone
@@ -320,4 +324,17 @@ fn room_wait(record: &LockRecord, limit: Limit, longest: Duration) -> Option<Roo
         longest,
         fenced: record.fenced,
     })
+}
+
+/// Returns true if the session of a holder in a slot has just lost its holder lock: it had the lock when `before` was read, or
+/// nothing was read before.
+fn is_releasing(record: &LockRecord, before: Option<&LockRecord>) -> bool {
+    let has_no_lock = |slot: &Slot| slot.lease.session_alive == Some(false);
+    let is_known = |slot: &Slot| {
+        let before = before.map_or(&[][..], |before| &before.slots);
+        let same = |other: &&Slot| other.lease.version.token == slot.lease.version.token;
+        before.iter().find(same).is_some_and(has_no_lock)
+    };
+    let mut slots = record.slots.iter();
+    record.pause.is_none() && slots.any(|slot| has_no_lock(slot) && !is_known(slot))
 }

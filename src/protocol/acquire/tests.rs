@@ -3,6 +3,7 @@
 mod failures;
 mod lost_grant;
 mod named_locks;
+mod slots;
 mod unknown_grant;
 
 use std::time::Duration;

@@ -191,11 +191,11 @@ fn earlier_lease_of_this_process_is_freed_if_it_appears_again() {
 #[test]
 fn slot_with_fewer_renewals_than_before_delays_the_attempt() {
     let server = |now: BootInstant| {
-        let (renewals, expiry) = match now < START + secs(3) {
-            true => (4, LEFT),
-            false => (1, Expiry::Ago(secs(10))),
+        let (renewals, expiry, session_alive) = match now < START + secs(3) {
+            true => (4, LEFT, None),
+            false => (1, Expiry::Ago(secs(10)), Some(false)),
         };
-        let slot = record(renewals, expiry).with_lease(|lease| lease.session_alive = Some(false));
+        let slot = record(renewals, expiry).with_lease(|lease| lease.session_alive = session_alive);
         let shared = record(0, LEFT).with_lease(|lease| lease.owner_id = Some(OwnerId::SHARED));
         let shared = LockRecord {
             slots: vec![Slot {
