@@ -36,6 +36,10 @@ const JOB: &str = r#"if rm fail 2>/dev/null; then exit 3; fi; echo "${0##*/}" >>
 /// the word to the file `log`.
 const CONTROLLED: &str = r#"echo up > ready; read word < go; echo "${0##*/} $word" >> log"#;
 
+/// Script of a job that writes to the fifo `ready` and waits for a word from the fifo of its slot, `go-SLOT`. It writes its
+/// first argument to the file `log` before and after the wait.
+const IN_SLOT: &str = r#"echo "begin $1" >> log; echo up > ready; read word < "go-$DLOCK_SLOT"; echo "end $1" >> log"#;
+
 /// One or more machines that share a folder, which contains the jobs and their log.
 struct Host {
     database: Database,
@@ -152,6 +156,9 @@ fn each_example_explains_crash_unavailable_database_and_rollback() {
         "systemd/report.service",
         "self-locking.sh",
         "two-services.sh",
+        "reboot.sh",
+        "backup.sh",
+        "cron/dlock-heavy",
         "fencing/column.sql",
         "fencing/transaction.sql",
     ] {

@@ -2,9 +2,11 @@
 //! variables that cron and the crontab set.
 
 use std::fs;
+use std::path::Path;
 
-use super::{Host, JOB, example, installed};
+use super::{Host, IN_SLOT, JOB, example, installed};
 use crate::cli_runner::{Dlock, Outcome, Running};
+use crate::command::{read_message, write_message};
 
 /// Content of a crontab file in /etc/cron.d.
 struct Crontab {
@@ -15,12 +17,12 @@ struct Crontab {
 impl Crontab {
     /// Reads the example, which has the format of crontab(5) with a column for the user.
     #[track_caller]
-    fn read() -> Self {
+    fn read(name: &str) -> Self {
         let mut crontab = Self {
             variables: Vec::new(),
             commands: Vec::new(),
         };
-        let text = example("cron/dlock-report");
+        let text = example(name);
         assert!(
             text.ends_with('\n'),
             "cron ignores a last line without a newline"
@@ -97,7 +99,7 @@ fn configuration_file(host: &Host) {
 fn one_of_two_hosts_runs_the_report_and_neither_has_output_to_mail() {
     Host::everywhere(|host| {
         host.job("report.sh", JOB);
-        let crontab = Crontab::read();
+        let crontab = Crontab::read("cron/dlock-report");
         let tick = [0, 1].map(|_| crontab.starts(host, "report.sh").start());
         let late = crontab.starts(host, "report.sh");
         let mut outcomes: Vec<Outcome> = tick.map(Running::wait).into();
@@ -115,7 +117,7 @@ fn a_report_that_fails_is_run_by_the_next_host() {
     Host::everywhere(|host| {
         host.job("report.sh", JOB);
         host.secret("fail", "");
-        let crontab = Crontab::read();
+        let crontab = Crontab::read("cron/dlock-report");
         crontab.starts(host, "report.sh").run().expect(3, "", "");
         crontab.starts(host, "report.sh").run().expect(0, "", "");
         assert_eq!(host.log(), ["report.sh"]);
@@ -127,12 +129,33 @@ fn a_reminder_that_fails_is_not_retried() {
     Host::everywhere(|host| {
         host.job("remind.sh", &format!("echo tried >> log; {JOB}"));
         host.secret("fail", "");
-        let crontab = Crontab::read();
+        let crontab = Crontab::read("cron/dlock-report");
         crontab.starts(host, "remind.sh").run().expect(3, "", "");
         let next = crontab.starts(host, "remind.sh").run();
         next.expect(0, "", "");
         assert_eq!(next.stderr, "");
         assert_eq!(host.log(), ["tried"]);
         assert!(!host.is_free("remind"));
+    });
+}
+
+#[test]
+fn at_most_three_machines_run_the_heavy_job() {
+    let crontab = Crontab::read("cron/dlock-heavy");
+    Host::everywhere(|host| {
+        host.job("heavy.sh", IN_SLOT);
+        let ready = host.stage.path("ready");
+        let go = ["go-1", "go-2", "go-3"].map(|name| host.stage.fifo(name));
+        let three = [(); 3].map(|()| {
+            let running = crontab.starts(host, "./heavy.sh").start();
+            read_message(&ready);
+            running
+        });
+        crontab.starts(host, "./heavy.sh").run().expect(0, "", "");
+        for (go, running) in go.iter().zip(three) {
+            write_message(Path::new(go), "on");
+            running.wait();
+        }
+        assert_eq!(host.log().len(), 6);
     });
 }

@@ -1,6 +1,8 @@
 //! Tests of the deploy scripts.
 
-use super::{Host, JOB, path};
+use std::path::Path;
+
+use super::{Host, IN_SLOT, JOB, path};
 use crate::cli_runner::Dlock;
 use crate::command::{read_message, write_message};
 
@@ -9,13 +11,21 @@ fn deployment(host: &Host, release: &str) -> Dlock {
     run_of(host, "self-locking.sh", release)
 }
 
-fn run_of(host: &Host, script: &str, release: &str) -> Dlock {
+fn run_of(host: &Host, script: &str, argument: &str) -> Dlock {
+    run_with(host, script, &[argument])
+}
+
+/// Returns a run of the example `script` with `arguments`.
+fn run_with(host: &Host, script: &str, arguments: &[&str]) -> Dlock {
     let script = path(script).display().to_string();
     let variables = [("DLOCK_URL", host.database.url())];
     let variables = variables
         .each_ref()
         .map(|(name, value)| (*name, value.as_str()));
-    host.starts(&variables, [script, release.to_owned()])
+    let words = [script.as_str()]
+        .into_iter()
+        .chain(arguments.iter().copied());
+    host.starts(&variables, words)
 }
 
 /// Script of a deployment step that writes to the fifo `ready`, waits for a word from the fifo `go`, and logs its start
@@ -110,5 +120,68 @@ fn a_deployment_of_two_services_excludes_those_of_each_service() {
         both.wait().expect(0, "", "");
         assert_eq!(host.log(), ["switching 42", "switched 42"]);
         assert!(host.is_free("api") && host.is_free("web"));
+    });
+}
+
+#[test]
+fn at_most_two_hosts_reboot_at_a_time() {
+    Host::everywhere(|host| {
+        host.job("reboot-and-wait.sh", IN_SLOT);
+        let ready = host.stage.path("ready");
+        let go = ["go-1", "go-2"].map(|name| host.stage.fifo(name));
+        let [one, two] = ["a", "b"].map(|name| {
+            let running = run_of(host, "reboot.sh", name).start();
+            read_message(&ready);
+            running
+        });
+        let third = run_of(host, "reboot.sh", "c").start();
+        third.wait_for_output("(2 of 2 slots)");
+        write_message(Path::new(&go[0]), "on");
+        one.wait();
+        read_message(&ready);
+        for go in &go {
+            write_message(Path::new(go), "on");
+        }
+        two.wait();
+        third.wait();
+        let log = host.log();
+        assert_eq!(
+            log[..4],
+            ["begin a", "begin b", "end a", "begin c"],
+            "{log:?}"
+        );
+        assert!(host.is_free("reboot"), "{log:?}");
+    });
+}
+
+#[test]
+fn backups_run_together_and_a_restore_alone() {
+    Host::everywhere(|host| {
+        host.job("backup-job.sh", IN_SLOT);
+        host.job("restore-job.sh", IN_SLOT);
+        let ready = host.stage.path("ready");
+        let go = ["go-1", "go-2"].map(|name| host.stage.fifo(name));
+        let backups = [(); 2].map(|()| {
+            let running = run_of(host, "backup.sh", "backup").start();
+            read_message(&ready);
+            running
+        });
+        let restore = run_with(host, "backup.sh", &["restore", "monday"]).start();
+        restore.wait_for_output("(2 shared holders)");
+        let later = run_of(host, "backup.sh", "backup").start();
+        later.wait_for_output("1 ahead of you");
+        for (go, backup) in go.iter().zip(backups) {
+            write_message(Path::new(go), "on");
+            backup.wait();
+        }
+        read_message(&ready);
+        let status = Dlock::on(&host.database, ["status", "db"]).run().stdout;
+        assert!(status.contains("restore monday"), "{status}");
+        write_message(Path::new(&go[0]), "on");
+        restore.wait();
+        read_message(&ready);
+        write_message(Path::new(&go[0]), "on");
+        later.wait();
+        assert!(host.is_free("db"));
     });
 }
