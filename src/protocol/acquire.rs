@@ -175,6 +175,8 @@ struct LastObserved {
     at: BootInstant,
     /// Since when the versions of the leases have been unchanged.
     observed: Observations,
+    /// Tokens of the leases in slots whose sessions have lost their holder locks.
+    without_lock: Vec<Token>,
     /// Number of waiters ahead of this contender.
     ahead: u64,
     /// Time for which the contender at the head of the queue had waited. Zero if the queue was empty.

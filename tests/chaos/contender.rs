@@ -48,6 +48,7 @@ pub(crate) fn run_contender(context: &RunContext, site: &Site, action: &str, slo
         route: Route::Tcp,
         option: None,
         has_session: false,
+        limit: 1,
     };
     run(context, site, action, slot, last, caller.as_mut());
 }
@@ -87,6 +88,7 @@ fn run(
                 .map(|option| option.arguments(run, action))
                 .unwrap_or_default(),
         )
+        .args(plan.limit())
         .arg("--")
         .args(worker::command_line(
             &context.worker,

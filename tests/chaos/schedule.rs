@@ -34,6 +34,43 @@ pub(crate) struct Plan {
     pub(crate) option: Option<ExecOption>,
     /// If true, the command has a session on the server whose statement continues after the command's death.
     pub(crate) has_session: bool,
+    /// Number of commands that may run at once, this one included (`--slots`). 0 is no limit (`--shared`).
+    pub(crate) limit: u32,
+}
+
+impl Plan {
+    /// Returns true if the command runs alone.
+    pub(crate) const fn is_exclusive(&self) -> bool {
+        self.limit == 1
+    }
+
+    /// Returns the argument of dlock for the limit. None if the lock is exclusive.
+    pub(crate) fn limit(&self) -> Option<String> {
+        match self.limit {
+            1 => None,
+            0 => Some("--shared".to_owned()),
+            slots => Some(format!("--slots={slots}")),
+        }
+    }
+
+    /// Sets a limit above 1, and removes the options that need an exclusive lock.
+    fn limited(mut self, limit: u32) -> Self {
+        self.limit = limit;
+        if !self.is_exclusive()
+            && matches!(self.option, Some(ExecOption::Fence | ExecOption::Several))
+        {
+            self.option = None;
+        }
+        self
+    }
+}
+
+/// The limits of the contenders of an action with limits.
+const LIMITS: [u32; 4] = [0, 1, 2, 3];
+
+/// Returns true if the contenders of `action` have different limits: one action of each site.
+pub(crate) fn has_limits(action: &str) -> bool {
+    action.ends_with("-1")
 }
 
 /// An option of `dlock exec` that changes what the grant or the release writes.
@@ -126,7 +163,12 @@ fn random(seed: u64, name: &str) -> Rng {
 /// Returns the plans of contender number `slot` of `action`. The iterator is infinite.
 pub(crate) fn plans(seed: u64, action: &str, slot: usize) -> impl Iterator<Item = Plan> {
     let mut rng = random(seed, &format!("{action}/contender-{slot}"));
-    std::iter::repeat_with(move || plan(&mut rng))
+    let mut limits = random(seed, &format!("{action}/limits-{slot}"));
+    let is_limited = has_limits(action);
+    std::iter::repeat_with(move || {
+        let limit = LIMITS[limits.usize(..LIMITS.len())];
+        plan(&mut rng).limited(if is_limited { limit } else { 1 })
+    })
 }
 
 fn plan(rng: &mut Rng) -> Plan {
@@ -170,6 +212,7 @@ fn plan(rng: &mut Rng) -> Plan {
             _ => None,
         },
         has_session: rng.u8(..4) == 0,
+        limit: 1,
     }
 }
 

@@ -21,6 +21,13 @@ pub(crate) struct Run {
     pub(crate) end: Option<End>,
 }
 
+impl Run {
+    /// Returns true if the commands of both runs must not run at the same time, whatever the number of commands.
+    pub(crate) const fn excludes(&self, other: &Self) -> bool {
+        self.plan.is_exclusive() || other.plan.is_exclusive()
+    }
+}
+
 /// The start of a run's command, with its token.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {

@@ -7,7 +7,7 @@
 //! also share the write end of a fifo. The reader of the fifo gets a hangup when the last process dies.
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -70,10 +70,8 @@ pub(crate) fn run_worker(arguments: &[String]) -> ! {
     }
     let journal = Journal::open(&folder).expect("the history can be opened");
     let life = open_inherited(&folder.join("life").join(run.to_string()));
-    let witness = |lock: &String| open_inherited(&folder.join("witness").join(lock));
-    let witnesses: Vec<OwnedFd> = locks.iter().map(witness).collect();
-    let is_free = |witness| flock(witness, FlockOperation::NonBlockingLockExclusive).is_ok();
-    let alone = witnesses.iter().all(is_free);
+    let witnesses = Witnesses::take(&folder.join("witness"), &locks, plan.limit);
+    let alone = witnesses.is_alone;
     let started = journal.record(Event::Started {
         run,
         action: action.clone(),
@@ -92,6 +90,10 @@ pub(crate) fn run_worker(arguments: &[String]) -> ! {
     let store = folder.join("store").join(&action);
     let mut store = Store::open(&store).expect("the store can be opened");
     let end = started + micros(Duration::from_millis(plan.hold));
+    // The store accepts no token that is lower than one of a holder that runs beside this one.
+    while now() < end && !plan.is_exclusive() {
+        thread::sleep(PAUSE.min(Duration::from_micros(end.saturating_sub(now()))));
+    }
     while now() < end {
         let left = Duration::from_micros(end.saturating_sub(now()));
         let counted = count(&mut store, token, left.min(PAUSE), |count, is_done| {
@@ -114,6 +116,71 @@ pub(crate) fn run_worker(arguments: &[String]) -> ! {
     journal.record(Event::Finished { run, action });
     drop((life, witnesses));
     process::exit(plan.exit);
+}
+
+/// Largest number of a slot that the witnesses know.
+const MAX_SLOT: u32 = 32;
+
+/// The descriptors of the witness files, which all descendants inherit.
+struct Witnesses {
+    /// True if no process of another command is alive that this one, or the other one, does not accept.
+    is_alone: bool,
+    _files: Vec<OwnedFd>,
+}
+
+impl Witnesses {
+    /// Locks the witness files of `locks`. A command that accepts others shares that of its lock, and has the file of its
+    /// slot alone. The locked files of slots and of limits show which other commands are alive.
+    fn take(folder: &Path, locks: &[String], limit: u32) -> Self {
+        let operation = match limit {
+            1 => FlockOperation::NonBlockingLockExclusive,
+            _ => FlockOperation::NonBlockingLockShared,
+        };
+        let mut files: Vec<OwnedFd> = locks
+            .iter()
+            .map(|lock| open_inherited(&folder.join(lock)))
+            .collect();
+        let mut is_alone = files.iter().all(|file| flock(file, operation).is_ok());
+        if limit == 1 {
+            return Self {
+                is_alone,
+                _files: files,
+            };
+        }
+        let path = |kind: &str, number: u32| folder.join(format!("{}.{kind}-{number}", locks[0]));
+        // One command at a time looks at the files, because a look locks them for a moment.
+        let mutex = open_or_create(&path("mutex", 0));
+        flock(&mutex, FlockOperation::LockExclusive).expect("the mutex can be locked");
+        let is_locked = |path: &Path| {
+            let file = open_or_create(path);
+            flock(&file, FlockOperation::NonBlockingLockExclusive).is_err()
+        };
+        let slot: u32 = number("DLOCK_SLOT");
+        let others =
+            (1..=MAX_SLOT).filter(|other| *other != slot && is_locked(&path("slot", *other)));
+        let count = others.count() as u32 + 1;
+        let limits = (2..=3).filter(|other| *other == limit || is_locked(&path("limit", *other)));
+        is_alone &= limits.min().is_none_or(|smallest| count <= smallest);
+        for (path, operation) in [
+            (path("slot", slot), FlockOperation::NonBlockingLockExclusive),
+            (path("limit", limit), FlockOperation::NonBlockingLockShared),
+        ] {
+            drop(open_or_create(&path));
+            let file = open_inherited(&path);
+            is_alone &= flock(&file, operation).is_ok();
+            files.push(file);
+        }
+        Self {
+            is_alone,
+            _files: files,
+        }
+    }
+}
+
+fn open_or_create(path: &Path) -> File {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(false).open(path);
+    file.unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Returns the locks of this run, the last of which is its action, and the token of that one.
@@ -210,7 +277,7 @@ pub(crate) fn make_fifo(folder: &Path, run: u64) -> PathBuf {
     path
 }
 
-fn number(name: &str) -> u64 {
+fn number<T: std::str::FromStr>(name: &str) -> T {
     std::env::var(name)
         .ok()
         .and_then(|text| text.parse().ok())

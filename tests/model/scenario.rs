@@ -1,5 +1,6 @@
 //! Runs the text scenarios in `tests/scenarios`. Each line without an indent is an event, and the indented lines below it
-//! say what follows from it. To write the indented lines again: `DLOCK_UPDATE=1 make model`.
+//! say what follows from it. To write the indented lines again: `DLOCK_UPDATE=1 make model`. With the line `# a: --shared`,
+//! `a` accepts others, and `b` does not.
 //!
 //! After each event, everything that can happen without a fault happens, first for `a`, then for `b`. A tick is six
 //! seconds, a lease lasts four ticks, and a holder renews in each tick.
@@ -8,6 +9,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
 
+use dlock::lease::limit::Limit;
 use dlock::store::FailureKind;
 use dlock::store::session::SessionPolicy;
 use stateright::Model;
@@ -33,6 +35,7 @@ const RUN: Run = Run {
 
 /// A scenario in progress.
 struct Scenario {
+    run: Run,
     world: World,
     /// True if the response to the next request of the client is lost.
     loses_response: [bool; 2],
@@ -44,7 +47,8 @@ impl Scenario {
         // The search for due events has also tried some.
         trace::take();
         let before = self.world.clone();
-        self.world = RUN
+        self.world = self
+            .run
             .next_state(&before, event)
             .expect("the event is possible");
         for line in trace::take() {
@@ -82,7 +86,7 @@ impl Scenario {
     /// Returns the next event that is not a fault.
     fn due(&self) -> Option<(usize, Event)> {
         let mut events = Vec::new();
-        RUN.actions(&self.world, &mut events);
+        self.run.actions(&self.world, &mut events);
         let by_client = |c: usize| {
             let is_due = |event: &&Event| {
                 let due = [
@@ -97,7 +101,13 @@ impl Scenario {
                     *event == Event::FailRequest(c)
                         && (self.world.clients[c].connection.as_ref()).is_some_and(|it| !it.alive)
                 };
-                due.contains(event) || is_dead(event)
+                // The server waits as long as there is no room.
+                let pending = self.world.clients[c].connection.as_ref();
+                let pending = pending.and_then(|it| it.pending.as_ref());
+                let waits = **event == Event::Execute(c)
+                    && pending.is_some_and(|it| it.waits_for_room(self.world.now))
+                    && self.world.server.has_holder_lock();
+                due.contains(event) && !waits || is_dead(event)
             };
             events.iter().find(is_due).map(|event| (c, *event))
         };
@@ -150,8 +160,16 @@ impl Scenario {
 /// Returns the scenario `text` with the lines that follow from its events.
 fn played(text: &str) -> String {
     trace::start();
+    let run = Run {
+        limits: match text.contains("\n# a: --shared\n") {
+            true => [Limit::NONE, Limit::ONE],
+            false => RUN.limits,
+        },
+        ..RUN
+    };
     let mut scenario = Scenario {
-        world: RUN.init_states().remove(0),
+        world: run.init_states().remove(0),
+        run,
         loses_response: [false; 2],
         output: String::new(),
     };

@@ -43,6 +43,9 @@ pub(crate) fn request(request: &Request) -> String {
         Request::GetNote(_) => "read the noted sessions".to_owned(),
         Request::RemoveNote(_) => "remove a note".to_owned(),
         Request::Enqueue(_) => "enter the queue".to_owned(),
+        Request::WaitTurn(turn) if turn.room.is_some() => {
+            "wait for room, then try to acquire".to_owned()
+        }
         Request::WaitTurn(_) => "wait for the queue lock, then try to acquire".to_owned(),
         Request::Renew(request) if request.reassertion.is_some() => {
             "write the grant again".to_owned()

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::backoff::{LONGEST_PAUSE, RETRY_DELAY};
 use super::queue_lock::Reaction;
 use super::{Acquire, AcquirePhase, HEAD_PRIORITY, LastObserved, OwnEntry, WAIT};
-use crate::lease::OwnerId;
 use crate::lease::instant::BootInstant;
 use crate::lease::limit::Limit;
+use crate::lease::{OwnerId, Token};
 use crate::mutant::{self, Safeguard};
 use crate::store::admission::{Admission, Observations, admission};
 use crate::store::takeover::HolderSession;
@@ -72,7 +72,10 @@ impl Acquire {
         };
         let mut admission = admission(received, record, &observed, self.limit, session);
         // A release gives up its holder lock shortly before its commit, and an attempt waits for this commit.
-        if is_releasing(record, self.observed.as_ref().map(|last| &last.record)) {
+        let without_lock = without_lock(record);
+        let known = self.observed.as_ref().map(|last| &last.without_lock);
+        let is_new = |token: &Token| known.is_none_or(|known| !known.contains(token));
+        if without_lock.iter().any(is_new) && record.pause.is_none() {
             (admission.at, admission.dead) = (received, None);
         }
         self.observed = Some(LastObserved {
@@ -83,6 +86,7 @@ impl Acquire {
             }),
             at: received,
             observed,
+            without_lock,
             ahead: queue.ahead,
             head_waiting_for: queue.head_waiting_for.unwrap_or_default(),
         });
@@ -326,15 +330,9 @@ fn room_wait(record: &LockRecord, limit: Limit, longest: Duration) -> Option<Roo
     })
 }
 
-/// Returns true if the session of a holder in a slot has just lost its holder lock: it had the lock when `before` was read, or
-/// nothing was read before.
-fn is_releasing(record: &LockRecord, before: Option<&LockRecord>) -> bool {
-    let has_no_lock = |slot: &Slot| slot.lease.session_alive == Some(false);
-    let is_known = |slot: &Slot| {
-        let before = before.map_or(&[][..], |before| &before.slots);
-        let same = |other: &&Slot| other.lease.version.token == slot.lease.version.token;
-        before.iter().find(same).is_some_and(has_no_lock)
-    };
-    let mut slots = record.slots.iter();
-    record.pause.is_none() && slots.any(|slot| has_no_lock(slot) && !is_known(slot))
+/// Returns the tokens of the leases in slots whose sessions have lost their holder locks.
+fn without_lock(record: &LockRecord) -> Vec<Token> {
+    let slots = record.slots.iter();
+    let without = slots.filter(|slot| slot.lease.session_alive == Some(false));
+    without.map(|slot| slot.lease.version.token).collect()
 }

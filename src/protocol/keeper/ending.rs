@@ -148,8 +148,10 @@ impl Keeper {
             run.sessions_ended += lease.killed;
         }
         // A hand-off would leave the noted sessions in the record, because the release of a lease that was handed off
-        // does not change the row.
-        let is_awaited = lease.is_awaited(end.took) && !lease.sessions.is_recorded();
+        // does not change the row. A holder in a slot has no queue lock to hand off.
+        let is_awaited = lease.is_awaited(end.took)
+            && !lease.sessions.is_recorded()
+            && self.settings.limit.is_exclusive();
         let soon = now + 2 * self.settings.timing.request_timeout;
         let (hands_off, until) = match end.effort {
             ReleaseEffort::Brief { may_hand_off } => (may_hand_off && is_awaited, soon),

@@ -86,6 +86,7 @@ fn lost_before_the_end(timeline: &Timeline, run: &Run) -> Option<String> {
     let mut others = timeline.runs.values();
     let next = others.find(|other| {
         other.action == run.action
+            && run.excludes(other)
             && (other.start).is_some_and(|other| start.at < other.at && other.at < finished)
     })?;
     let next = next.number;

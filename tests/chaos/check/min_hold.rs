@@ -12,6 +12,9 @@ pub(crate) fn min_hold(timeline: &Timeline) -> Vec<Violation> {
             let [(run, start), (next, next_start)] = pair else {
                 continue;
             };
+            if !run.excludes(next) {
+                continue;
+            }
             let Some(ExecOption::MinHold(millis)) = run.plan.option else {
                 continue;
             };

@@ -11,7 +11,17 @@ use crate::timeline::Timeline;
 /// depends on a tolerance.
 pub(crate) fn overlap(timeline: &Timeline) -> Vec<Violation> {
     let mut violations = Vec::new();
-    // The commands of each action, in the order of their starts. Only the most recent command may be alive.
+    // The commands of each action, in the order of their starts. A command may be alive beside a later one only if both
+    // accept others; their number is checked at the start of each.
+    let is_exclusive = |run: &u64| {
+        let run = timeline.runs.get(run);
+        run.is_none_or(|run| run.plan.is_exclusive())
+    };
+    let may_be_alive = |started: &[u64], run: &u64| {
+        let later = started.iter().rev().take_while(|other| *other != run);
+        let mut later = later.filter(|other| is_exclusive(run) || is_exclusive(other));
+        later.next().is_none()
+    };
     let mut commands: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for Line { at, event } in &timeline.lines {
         let Some(action) = event.action() else {
@@ -37,7 +47,7 @@ pub(crate) fn overlap(timeline: &Timeline) -> Vec<Violation> {
             Event::Counting { run, .. }
             | Event::Counted { run, .. }
             | Event::Finished { run, .. }
-                if started.contains(run) && started.last() != Some(run) =>
+                if started.contains(run) && !may_be_alive(started, run) =>
             {
                 format!("run {run} was alive after a later command had started")
             }

@@ -85,6 +85,7 @@ pub(crate) fn count(timeline: &Timeline) -> usize {
     let grants = timeline.grants();
     let pairs = grants.values().flat_map(|grants| grants.windows(2));
     pairs
+        .filter(|pair| pair[0].0.excludes(pair[1].0))
         .filter(|pair| !had_released(timeline, pair[0].0, pair[1].1))
         .count()
 }
@@ -112,7 +113,11 @@ fn due_takeovers<'s>(timeline: &'s Timeline) -> Vec<Due<'s>> {
             FaultKind::FreezeParentLong => 2_000_000,
             _ => return None,
         };
+        // Beside the slot of a dead holder, other holders may be in the way of the next one.
         let run = timeline.runs.get(&fault.run?)?;
+        if !run.plan.is_exclusive() {
+            return None;
+        }
         // A holder that resumes before its lease expires renews the lease. The end of the fault phase can also resume a
         // frozen holder early.
         let resumed_early = fault.until.saturating_sub(at) < run.plan.ttl * 1_000;

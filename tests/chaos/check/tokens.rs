@@ -7,10 +7,16 @@ use crate::timeline::Timeline;
 pub(crate) fn tokens(timeline: &Timeline) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (action, grants) in timeline.grants() {
-        // The highest token and the time of its start.
-        let (mut highest, mut granted) = (0, 0);
+        // The highest token and the time of its start: of all commands, and of those that run alone. Commands that run
+        // together may start in another order than they were granted the lock.
+        let (mut of_all, mut of_exclusive) = ((0, 0), (0, 0));
         for (run, start) in grants {
-            if start.token <= highest && !timeline.may_have_lost(action, granted, start.at) {
+            let (highest, granted) = match run.plan.is_exclusive() {
+                true => of_all,
+                false => of_exclusive,
+            };
+            let may_be_lost = timeline.may_have_lost(action, granted, start.at);
+            if start.token <= highest && !may_be_lost {
                 let what = format!(
                     "run {} has token {}, but an earlier run had token {highest}",
                     run.number, start.token
@@ -18,8 +24,14 @@ pub(crate) fn tokens(timeline: &Timeline) -> Vec<Violation> {
                 violations.push(Violation::new(start.at, action, what));
             }
             // After a loss, the tokens increase again from this one.
-            if start.token > highest || timeline.may_have_lost(action, granted, start.at) {
-                (highest, granted) = (start.token, start.at);
+            let raise = |highest: &mut (u64, u64)| {
+                if start.token > highest.0 || timeline.may_have_lost(action, highest.1, start.at) {
+                    *highest = (start.token, start.at);
+                }
+            };
+            raise(&mut of_all);
+            if run.plan.is_exclusive() {
+                raise(&mut of_exclusive);
             }
         }
     }

@@ -34,6 +34,7 @@ pub(crate) fn plan() -> Plan {
         route: Route::Tcp,
         option: None,
         has_session: false,
+        limit: 1,
     }
 }
 

@@ -1,9 +1,10 @@
 //! Tests with histories that contain overlapping commands, invalid tokens, incorrect counters, or processes that die
 //! too late.
 
-use super::history_builder::HistoryBuilder;
+use super::history_builder::{HistoryBuilder, plan};
 use crate::fault_kind::FaultKind;
 use crate::history::Event;
+use crate::schedule::Plan;
 
 const OVERLAP: &str = "no two process trees of an action run at the same time";
 const TOKENS: &str = "tokens increase in the order of the starts";
@@ -46,6 +47,33 @@ fn event_after_a_later_start_is_an_overlap() {
         .quiet(5_000);
     // Besides, run 1 reports a success although its lease was lost.
     assert_eq!(builder.violations(), [OVERLAP, CAUSE]);
+}
+
+/// Returns a history in which run 1, with the limit `limits[0]`, is alive after the start of run 2, with the limit
+/// `limits[1]` and a lower token.
+fn two_at_once(limits: [u32; 2]) -> HistoryBuilder {
+    let with = |limit| Plan { limit, ..plan() };
+    HistoryBuilder::default()
+        .launched_with(1_000, 1, with(limits[0]))
+        .launched_with(1_000, 2, with(limits[1]))
+        .started(1_100, 1, 11)
+        .started(1_200, 2, 10)
+        .finished(1_300, 1)
+        .dead(1_310, 1)
+        .ended(1_320, 1, 0)
+        .finished(1_400, 2)
+        .dead(1_410, 2)
+        .ended(1_420, 2, 0)
+        .quiet(25_000)
+        .overdue(30_000)
+}
+
+#[test]
+fn commands_that_accept_others_may_run_at_once_and_start_in_any_order() {
+    assert_eq!(two_at_once([0, 2]).violations(), Vec::<&str>::new());
+    for limits in [[1, 0], [2, 1]] {
+        assert_eq!(two_at_once(limits).violations(), [OVERLAP, TOKENS, CAUSE]);
+    }
 }
 
 #[test]

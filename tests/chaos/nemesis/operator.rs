@@ -28,7 +28,7 @@ impl Nemesis<'_> {
         let pause: &[&str] = if is_pause {
             &["--pause", LONGEST_PAUSE]
         } else {
-            &[]
+            &["--all"]
         };
         let output = self.release(step, pause);
         if let Some(run) = revoked_run(&output.stderr) {

@@ -20,7 +20,7 @@ impl Nemesis<'_> {
         let mut admin = self.site.database.admin_conn();
         let fault = self.begin(step.kind, Some(holder.number), Some(holder.parent));
         let is_stopped = self.context.readers.stop(holder.number);
-        let session = "SELECT session_id FROM dlock_lock WHERE action=? AND owner_id IS NOT NULL";
+        let session = "SELECT session_id FROM dlock_lock WHERE action=? AND owner_id IS NOT NULL AND session_id>0";
         if let Ok(Some(session)) = admin.exec_first::<u64, _, _>(session, (&self.action,)) {
             // The session may have ended after the query.
             let _ = admin.query_drop(format!("KILL CONNECTION {session}"));

@@ -17,7 +17,9 @@ impl Nemesis<'_> {
     pub(super) fn inject_session_fault(&self, step: Step) -> Option<Micros> {
         let query = match step.kind {
             FaultKind::KillSession => {
-                "SELECT session_id FROM dlock_lock WHERE action=? AND owner_id IS NOT NULL"
+                "SELECT session_id FROM (SELECT action,owner_id,session_id FROM dlock_lock \
+                 UNION ALL SELECT action,owner_id,session_id FROM dlock_slot) AS l \
+                 WHERE action=? AND owner_id IS NOT NULL AND session_id>0"
             }
             _ => "SELECT session_id FROM dlock_waiter WHERE action=?",
         };

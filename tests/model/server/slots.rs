@@ -68,6 +68,11 @@ impl Server {
         }
     }
 
+    /// Returns true if a session has a holder lock.
+    pub(crate) const fn has_holder_lock(&self) -> bool {
+        !self.holder_locks.is_empty()
+    }
+
     /// Returns the slots that are held.
     fn held(&self) -> impl Iterator<Item = &Slot> {
         let mut slots = self.slots.iter();

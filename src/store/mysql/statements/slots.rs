@@ -63,10 +63,11 @@ pub(super) fn lock_record(action: &Action) -> String {
 }
 
 /// Frees the record if no slot is held any more, and none contains a note of sessions, which the next holder has to end.
-/// The transaction has locked the record, so no grant comes between.
+/// The transaction has locked the record, so no grant comes between. The record then has no ttl, which a contender would
+/// otherwise take for that of a lease that the database may have lost.
 pub(super) fn free_shared_record(action: &Action) -> String {
     format!(
-        "UPDATE dlock_lock SET owner_id=NULL,released_at=UTC_TIMESTAMP(6) WHERE action={action} AND owner_id={shared} \
+        "UPDATE dlock_lock SET owner_id=NULL,ttl_us=0,released_at=UTC_TIMESTAMP(6) WHERE action={action} AND owner_id={shared} \
          AND NOT EXISTS(SELECT 1 FROM dlock_slot AS s WHERE s.action={action} \
          AND (s.owner_id IS NOT NULL OR s.sessions IS NOT NULL));",
         action = hex(action.as_str()),
