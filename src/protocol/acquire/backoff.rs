@@ -33,6 +33,8 @@ pub(super) struct Backoff {
     pause: Duration,
     /// Send times of the most recent packets, oldest first.
     sent_at: VecDeque<BootInstant>,
+    /// True if this contender has been the head of the queue.
+    has_been_head: bool,
 }
 
 impl Backoff {
@@ -44,6 +46,7 @@ impl Backoff {
             turn: 0,
             pause: FIRST_PAUSE,
             sent_at: VecDeque::new(),
+            has_been_head: false,
         }
     }
 
@@ -75,6 +78,14 @@ impl Backoff {
         let pause = self.pause.min(longest);
         self.pause = (pause * 3 / 2).min(longest);
         pause * (192 + u32::from(owner_id.jitter(self.turn)) / 2) / 256
+    }
+
+    /// Forgets the packets that were sent, when this contender has become the head of the queue for the first time. All
+    /// waiters behind it wait for it.
+    pub(super) fn is_head(&mut self) {
+        if !std::mem::replace(&mut self.has_been_head, true) {
+            self.sent_at.clear();
+        }
     }
 
     /// Removes values that only affect the length of pauses.

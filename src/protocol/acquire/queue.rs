@@ -134,6 +134,7 @@ impl Acquire {
             }
             (QueueLock::Available, QueueLockOwner::Own) => {
                 self.queue_lock.is_own();
+                self.backoff.is_head();
                 match looks_next {
                     true => self.phase = AcquirePhase::WaitTurn { lets_pass: true },
                     false => self.watch(now, admission, record, queue),
