@@ -127,12 +127,12 @@ pub(crate) fn section(page: &mut Page, sites: &[Rc<Site>], folder: &Path) {
         .iter()
         .zip(&gaps)
         .map(|(transition, gaps)| {
-            let cells = gaps.iter().map(|gaps| match gaps.is_empty() {
-                true => "–".to_owned(),
-                false => {
-                    let [p50, p99] = [50, 99].map(|part| millis(percentile(gaps, part)));
-                    format!("**{p50}** {p99}")
+            let cells = gaps.iter().map(|gaps| {
+                if gaps.is_empty() {
+                    return "–".to_owned();
                 }
+                let [p50, p99] = [50, 99].map(|part| millis(percentile(gaps, part)));
+                format!("**{p50}** {p99}")
             });
             [transition.name.to_owned()]
                 .into_iter()

@@ -158,9 +158,11 @@ impl Witnesses {
         let slot: u32 = number("DLOCK_SLOT");
         let others =
             (1..=MAX_SLOT).filter(|other| *other != slot && is_locked(&path("slot", *other)));
-        let count = others.count() as u32 + 1;
+        let count = others.count() + 1;
         let limits = (2..=3).filter(|other| *other == limit || is_locked(&path("limit", *other)));
-        is_alone &= limits.min().is_none_or(|smallest| count <= smallest);
+        is_alone &= limits
+            .min()
+            .is_none_or(|smallest| count <= smallest as usize);
         for (path, operation) in [
             (path("slot", slot), FlockOperation::NonBlockingLockExclusive),
             (path("limit", limit), FlockOperation::NonBlockingLockShared),

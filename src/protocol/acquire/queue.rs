@@ -245,10 +245,10 @@ impl Acquire {
             self.phase = AcquirePhase::Enqueue;
             return;
         };
-        let is_fresh = now.since(since) < POLLER_TIMEOUT / 3;
+        let refresh_at = since + POLLER_TIMEOUT / 3;
+        let is_fresh = now < refresh_at;
         if has_queue_lock && is_turn && is_fresh {
-            let refresh_in = POLLER_TIMEOUT / 3 - now.since(since);
-            let longest = refresh_in.min(allowed_at.since(now));
+            let longest = refresh_at.min(allowed_at).since(now);
             if let Some(room) = room_wait(record, self.limit, longest) {
                 self.phase = AcquirePhase::WaitRoom(room);
                 return;
