@@ -9,4 +9,4 @@ mod waiters;
 
 pub use self::details::{details, facts, next};
 pub use self::json::{Connections, LockJson, json, lock_document, write_json};
-pub use self::table::{COLUMNS, cells, paint, table};
+pub use self::table::{COLUMNS, cells, holder_and_others, paint, table};

@@ -15,6 +15,7 @@ use crate::report::advice::{Advice, advice, needs_no_command};
 use crate::report::format::{json_line, millis};
 use crate::report::history::outcome_text;
 use crate::report::messages;
+use crate::report::status::holder_and_others;
 use crate::store::diagnosis::{Diagnosis, Severity};
 use crate::store::{Expiry, HistoryOutcome, LockRecord};
 
@@ -65,7 +66,7 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     needs_no_command: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    holder: Option<&'a str>,
+    holder: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     host: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -221,7 +222,7 @@ fn line<'a>(record: &'a LockRecord, latest: &TimedSnapshot) -> Line<'a> {
         severity: Severity::of(record).level(),
         attention: latest.needs_attention(record),
         needs_no_command: needs_no_command(record),
-        holder: text(&record.main_lease().holder.label),
+        holder: is_held.then(|| holder_and_others(record)),
         host: text(&record.main_lease().holder.host),
         since: is_held.then(|| before(record.main_lease().held_for)),
         expires: is_held.then(|| match record.main_lease().expiry {

@@ -11,7 +11,9 @@ use super::metrics;
 use super::overview::Overview;
 use crate::lease::instant::BootInstant;
 use crate::locks::snapshot::TimedSnapshot;
-use crate::report::tests::records::{HOSTILE, HOSTILE_NAME, snapshot, states, texts, waiters};
+use crate::report::tests::records::{
+    HOSTILE, HOSTILE_NAME, slots_and_readers, snapshot, states, texts, waiters,
+};
 use crate::store::{LockRecord, Waiter};
 
 const INTERVAL: Duration = Duration::from_secs(2);
@@ -121,6 +123,20 @@ fn document_of_every_state_has_advice_and_commands() {
     };
     let texts: Vec<_> = latest.snapshot.locks.iter().map(advice).collect();
     assert_snapshot!(texts.join("\n"));
+}
+
+#[test]
+fn lines_and_metrics_of_actions_with_several_holders() {
+    let latest = latest(&slots_and_readers(), &[]);
+    let event = written(|out| Overview::new(&latest, INTERVAL).write_all(out));
+    let text = metrics::text(&latest);
+    let about_slots = |line: &&str| line.contains("_holders") || line.contains("_slots");
+    let metrics: Vec<&str> = text.lines().filter(about_slots).collect();
+    assert_snapshot!(format!(
+        "{}\n{}",
+        event.replace('{', "\n{"),
+        metrics.join("\n")
+    ));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Formats all facts about one action, one per line.
 
-use super::holders::holder_table;
+use super::holders::{holder_table, number};
 use super::sessions::session_facts;
 use super::table::{NEVER_USED, UNKNOWN_RUN, last_run, paint, state};
 use super::waiters::{Queues, waiter_table};
@@ -14,11 +14,16 @@ use crate::store::diagnosis::Diagnosis;
 use crate::store::session_states::SessionStates;
 use crate::store::{Expiry, Lease, LockRecord, Snapshot};
 
+/// Name of the fact about a holder in a slot.
+const IN_SLOT: &str = "in slot";
+
 /// Formats all facts about one action in `snapshot`, one per line, followed by the table of its holders, if they are in
 /// slots, and the table of its waiters.
 #[must_use]
 pub fn details(record: &LockRecord, snapshot: &Snapshot, layout: Layout) -> String {
-    let facts = facts(record, &snapshot.sessions);
+    let mut facts = facts(record, &snapshot.sessions);
+    // The table of the holders contains more.
+    facts.retain(|(name, _)| *name != IN_SLOT);
     let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let title = format!("{}: {}", record.action, state(record));
     let mut text = layout.paragraph(&StyledLine::default(), 0, &title, paint(record));
@@ -61,7 +66,7 @@ pub fn next(record: &LockRecord, snapshot: &Snapshot, layout: Layout) -> String 
     format!("\n{text}{write}")
 }
 
-/// Returns all facts about an action, as pairs of name and value. Holders in slots are in a table of their own. The values
+/// Returns all facts about an action, as pairs of name and value. There is one fact about each holder in a slot. The values
 /// contain text from other clients, so the caller must escape the values.
 #[must_use]
 pub fn facts(record: &LockRecord, sessions: &SessionStates) -> Vec<(&'static str, String)> {
@@ -85,6 +90,21 @@ pub fn facts(record: &LockRecord, sessions: &SessionStates) -> Vec<(&'static str
             ("lease", lease(main)),
         ]);
     }
+    facts.extend(record.slots.iter().map(|slot| {
+        let Lease {
+            holder,
+            acquired_at,
+            version,
+            ..
+        } = &slot.lease;
+        let since = acquired_at.as_deref().unwrap_or("-");
+        let number = number(slot);
+        let text = format!(
+            "{number}: {} since {since} (token {})",
+            holder.label, version.token
+        );
+        (IN_SLOT, text)
+    }));
     if !record.is_known {
         return facts;
     }

@@ -35,7 +35,7 @@ pub(super) fn holder_table(record: &LockRecord, layout: Layout) -> String {
 }
 
 /// Returns the number of a slot and how many its holder accepts: `2 of 3`, or `2` without a limit.
-fn number(slot: &Slot) -> String {
+pub(super) fn number(slot: &Slot) -> String {
     match slot.limit.count() {
         Some(limit) => format!("{} of {limit}", slot.number),
         None => slot.number.to_string(),

@@ -102,15 +102,11 @@ pub fn cells(record: &LockRecord, waiting: usize, exact: bool) -> [Painted; 13] 
     };
     let main = record.main_lease();
     let holder = &main.holder;
-    let label = match record.slots.len() {
-        0 | 1 => holder.label.clone(),
-        several => format!("{} +{}", holder.label, several - 1),
-    };
     let paint = paint(record);
     [
         plain(record.action.to_string()),
         (state(record), paint),
-        when_held(label),
+        when_held(holder_and_others(record)),
         when_held(time(main.held_for)),
         when_held(expiry(main, time)),
         (waiters, Style::Doubtful),
@@ -122,6 +118,17 @@ pub fn cells(record: &LockRecord, waiting: usize, exact: bool) -> [Painted; 13] 
         when_held(holder.user.clone()),
         (messages::diagnosis(record), paint),
     ]
+}
+
+/// Returns the label of the holder. If there are several, it is that of the [main lease](LockRecord::main_lease), with the
+/// number of the others.
+#[must_use]
+pub fn holder_and_others(record: &LockRecord) -> String {
+    let label = &record.main_lease().holder.label;
+    match record.slots.len() {
+        0 | 1 => label.clone(),
+        several => format!("{label} +{}", several - 1),
+    }
 }
 
 /// Returns the time until the lease expires, or since it has expired.

@@ -86,7 +86,7 @@ pub(super) fn in_slots(name: &str, limit: Limit, leases: Vec<Lease>) -> LockReco
 }
 
 /// Returns an action with two of three slots, one of whose holders is frozen, and one with readers.
-pub(super) fn slots_and_readers() -> [LockRecord; 3] {
+pub(crate) fn slots_and_readers() -> [LockRecord; 3] {
     let healthy = || held("a").lease;
     let frozen = Lease {
         renewed: Renewed::Ago(seconds(12)),

@@ -524,7 +524,12 @@ function fillTimes({ lock, runs }, passed) {
 
 function fillFacts(lock, passed) {
   const facts = [["state", lock.state], ["token", String(lock.token)]];
-  if (lock.holder !== null) {
+  if (lock.holders.length > 1) {
+    facts.push(...lock.holders.map((it) => [
+      `slot ${it.slot}`,
+      `${it.holder} on ${it.host}, ${age(it.held_ms + passed)}, ${expiry(it.expires_in_ms, passed)}, token ${it.token}`,
+    ]));
+  } else if (lock.holder !== null) {
     facts.push(
       ["holder", lock.holder], ["process", `${lock.pid} on ${lock.host}`], ["user", lock.user], ["pod", lock.pod],
       ["namespace", lock.namespace], ["command", lock.command], ["note", lock.note],

@@ -8,6 +8,7 @@ use insta::assert_snapshot;
 
 use super::scene::*;
 use crate::lease::Token;
+use crate::report::tests::records::slots_and_readers;
 use crate::store::connected::SkippedHost;
 use crate::store::session::{ServerInstance, ServerSession, SessionNote, SessionPolicy};
 use crate::store::target::Address;
@@ -196,6 +197,17 @@ fn list_without_actions() {
 fn list_with_one_held_action() {
     let records = vec![held("init", "web-1/4711", 123)];
     assert_snapshot!(screen(&shown(records, Vec::new(), USUAL)));
+}
+
+#[test]
+fn list_details_and_release_of_several_holders() {
+    let mut state = shown(slots_and_readers().to_vec(), Vec::new(), USUAL);
+    let mut screens = vec![screen(&state)];
+    for key in [Key::Enter, Key::Text('r')] {
+        press(&mut state, &[key]);
+        screens.push(screen(&state));
+    }
+    assert_snapshot!(screens.join("\n----\n"));
 }
 
 #[test]
