@@ -104,7 +104,9 @@ impl QueueReader {
         self.observe(&response);
         // If this process has just acquired the lease, it does not wait any more.
         if let Ok(Response::NotAcquired(record, queue)) = response.outcome
-            && record.lease.owner_id != self.owner_id
+            && self
+                .owner_id
+                .is_none_or(|own| record.own_lease(own).is_none())
         {
             self.latest = Some((record, queue.ahead, response.sent));
         }

@@ -47,7 +47,14 @@ impl ExpectedRecord {
     #[must_use]
     pub fn is_in(&self, record: &LockRecord) -> bool {
         let Grant { owner_id, token } = self.grant;
-        record.is_held_by(owner_id, Some(token)) && record.lease.version.renewals >= self.renewals
+        let renewals = self.renewals_in(record);
+        record.is_held_by(owner_id, Some(token)) && renewals >= self.renewals
+    }
+
+    /// Returns the number of renewals in `record` of the lease of this holder, which may be in a slot.
+    fn renewals_in(&self, record: &LockRecord) -> u64 {
+        let own = record.own_lease(self.grant.owner_id);
+        own.unwrap_or(&record.lease).version.renewals
     }
 }
 
@@ -127,7 +134,7 @@ impl AddressChecks {
         if is_current {
             // The responses to earlier renewals may have been lost. The record may also contain the renewal in flight,
             // which is counted when its response arrives.
-            let renewals = record.lease.version.renewals.saturating_sub(1);
+            let renewals = pending.expected.renewals_in(record).saturating_sub(1);
             self.renewals = self.renewals.max(renewals);
         }
         !is_current
@@ -140,8 +147,9 @@ mod tests {
 
     use super::AddressChecks;
     use crate::lease::instant::BootInstant;
+    use crate::lease::limit::Limit;
     use crate::lease::{Grant, OwnerId, Token};
-    use crate::store::LockRecord;
+    use crate::store::{LockRecord, Slot};
 
     const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
     const INTERVAL: Duration = Duration::from_secs(15);
@@ -195,6 +203,24 @@ mod tests {
         let mut next = record(9);
         next.lease.version.token = Token(8);
         assert!(checking(0).has_moved(Some(&next)));
+    }
+
+    /// The record of an action with leases in slots contains no renewals.
+    #[test]
+    fn lease_in_a_slot_is_current_with_its_own_renewals() {
+        for (renewals, moved) in [(2, true), (3, false), (4, false)] {
+            let slot = Slot {
+                number: 2,
+                limit: Limit::NONE,
+                lease: record(renewals).lease,
+                sessions: None,
+            };
+            let shared = LockRecord {
+                slots: vec![slot],
+                ..record(0).with_lease(|lease| lease.owner_id = Some(OwnerId::SHARED))
+            };
+            assert_eq!(checking(3).has_moved(Some(&shared)), moved, "{renewals}");
+        }
     }
 
     #[test]

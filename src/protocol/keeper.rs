@@ -360,6 +360,9 @@ impl Keeper {
 
     fn handle_address_read(&mut self, now: BootInstant, record: Option<&LockRecord>) {
         let is_open = self.in_flight.is_some();
+        let own = self
+            .lease_mut()
+            .map(|lease| lease.renewals.grant().owner_id);
         let has_moved = (self.lease_mut()).is_some_and(|lease| lease.has_moved(now, record));
         match std::mem::replace(&mut self.phase, Phase::Over) {
             Phase::ConfirmingAddress(mut acquire, _, _) if has_moved => {
@@ -377,7 +380,10 @@ impl Keeper {
             wait.require_renewal(is_open);
         }
         self.must_reconnect = true;
-        let is_revoked = record.is_some_and(|record| record.lease.revoked_ago.is_some());
+        let is_revoked = record.is_some_and(|record| {
+            let own = own.and_then(|own| record.own_lease(own));
+            own.unwrap_or(&record.lease).revoked_ago.is_some()
+        });
         self.notices.push_back(Notice::Moved { is_revoked });
     }
 
