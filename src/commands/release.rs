@@ -77,7 +77,11 @@ pub fn run(args: ReleaseArgs, targets: Targets, report: &Report) -> anyhow::Resu
     let request = OperatorRequest {
         action: action.clone(),
         token: record.lease.version.token,
-        slots: chosen.slot_tokens(),
+        slots: match kind {
+            // The end of a pause revokes nothing.
+            OperatorAction::Resume => Vec::new(),
+            OperatorAction::Release | OperatorAction::Pause(_) => chosen.slot_tokens(),
+        },
         by: by.clone(),
         kind,
     };

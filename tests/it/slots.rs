@@ -347,7 +347,10 @@ fn pause_revokes_all_slots_and_refuses_new_ones() {
         let release =
             |option: &str| Dlock::on(&database, ["release", "init", "--yes", option]).run();
         release("--pause=1h").expect(0, "", "init is paused for 1h");
+        // The holders may still be stopping their commands.
+        release("--resume").expect(0, "", "init is resumed");
         held.into_iter().for_each(is_stopped);
+        release("--pause=1h").expect(0, "", "init is paused for 1h");
         is_refused(&database, &["--slots=2"], "init is paused for another");
         is_refused(&database, &[], "init is paused for another");
         assert_eq!(status(&database)["state"], json!("paused"), "{flavour}");
