@@ -32,7 +32,7 @@ pub fn nothing_to_do(
         OperatorAction::Release if record.state() == LockState::Revoked => {
             Some((Status::OK, format!("{action} is released: {diagnosis}")))
         }
-        OperatorAction::Release if record.main_lease().owner_id.is_some() => None,
+        OperatorAction::Release if record.leases().any(|lease| lease.owner_id.is_some()) => None,
         OperatorAction::Release if record.main_lease().version.token.0 == 0 => {
             Some((Status::NOTHING, messages::never_used(action)))
         }

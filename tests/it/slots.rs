@@ -451,3 +451,23 @@ fn limits_that_mean_nothing_are_refused_with_the_line_to_write() {
         dlock.args(["--", "true"]).run().expect(64, "", wanted);
     }
 }
+
+/// If the last holder could not free the record, it still says that leases are in slots.
+#[test]
+fn shared_record_without_a_lease_is_free() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("slots");
+        Held::start(&database, &["--shared"]).end();
+        let idle = "UPDATE dlock_lock SET owner_id=REPEAT(CHAR(0),16),expires_at='9999-12-31'";
+        let mut admin = database.admin_conn();
+        admin.query_drop(idle).expect("root may do this");
+        assert_eq!(status(&database)["state"], json!("free"), "{flavour}");
+        let release = Dlock::on(&database, ["release", "init", "--yes"]).run();
+        release.expect(66, "", "there is nothing to release: init is free");
+        Dlock::on(&database, ["wait", "init", "--timeout=0"])
+            .run()
+            .expect(0, "", "");
+        Held::start(&database, &[]).end();
+        is_free(&database);
+    }
+}

@@ -297,8 +297,7 @@ fn holders(record: &LockRecord) -> Vec<HolderJson<'_>> {
         let diagnosis = Diagnosis::of(record);
         holder(1, Limit::ONE, &record.lease, diagnosis)
     });
-    let in_slots = record.slots.iter().zip(record.each_slot());
-    let in_slots = in_slots.map(|(slot, (_, alone))| {
+    let in_slots = record.each_slot().map(|(slot, alone)| {
         let diagnosis = Diagnosis::of(&alone);
         holder(slot.number, slot.limit, &slot.lease, diagnosis)
     });
