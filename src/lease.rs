@@ -63,4 +63,19 @@ pub struct Grant {
     pub owner_id: OwnerId,
     /// The token of the grant.
     pub token: Token,
+    /// Number of the slot. 1 if the lease is exclusive. The owner id determines the slot. The number is needed only if the
+    /// database has lost the grant.
+    pub slot: u32,
+}
+
+impl Grant {
+    /// Creates the grant of an exclusive lease, or one that is never written again.
+    #[must_use]
+    pub const fn new(owner_id: OwnerId, token: Token) -> Self {
+        Self {
+            owner_id,
+            token,
+            slot: 1,
+        }
+    }
 }

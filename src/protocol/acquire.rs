@@ -96,8 +96,6 @@ pub enum NotGranted {
 pub struct AcquiredLease {
     /// The owner id and the token for renewals and the release.
     pub grant: Grant,
-    /// Number of the slot of the lease. 1 if it is exclusive.
-    pub slot: u32,
     /// Send time of the request that proves the grant. The deadline is measured from this instant.
     pub sent: BootInstant,
     /// Availability of the queue lock. If the queue lock is available, a renewal on a new connection acquires it again,
@@ -132,9 +130,7 @@ enum AcquirePhase {
     /// The record has this owner id, but the time of the grant is unknown or the response arrived late. Renew the lease
     /// before the command starts.
     Confirm {
-        token: Token,
-        /// Number of the slot.
-        slot: u32,
+        grant: Grant,
         since: BootInstant,
         /// The `kill` of the deadline that the lease has if it was granted at the earliest possible instant.
         until: BootInstant,
@@ -263,8 +259,8 @@ impl Acquire {
             AcquirePhase::Refused(failure) => {
                 return NextRequest::NotGranted(NotGranted::Refused(failure.clone()));
             }
-            AcquirePhase::Confirm { token, until, .. } if now >= *until && !self.in_flight => {
-                self.phase = AcquirePhase::FreeOwnRecord(*token, None);
+            AcquirePhase::Confirm { grant, until, .. } if now >= *until && !self.in_flight => {
+                self.phase = AcquirePhase::FreeOwnRecord(grant.token, None);
             }
             _ => {}
         }
@@ -350,8 +346,8 @@ impl Acquire {
                 let limit = limits.into_iter().flatten().min();
                 Request::WaitTurn(self.wait(now, limit, Some(room), false))
             }
-            AcquirePhase::Confirm { token, .. } => {
-                Request::Renew(RenewRequest::new(self.grant(token), self.queue_lock()))
+            AcquirePhase::Confirm { grant, .. } => {
+                Request::Renew(RenewRequest::new(grant, self.queue_lock()))
             }
             AcquirePhase::FreeOwnRecord(token, ref done) => Request::Release(ReleaseRequest {
                 token: Some(token),
@@ -390,10 +386,11 @@ impl Acquire {
         }
     }
 
-    const fn grant(&self, token: Token) -> Grant {
+    const fn grant(&self, token: Token, slot: u32) -> Grant {
         Grant {
             owner_id: self.owner_id,
             token,
+            slot,
         }
     }
 
@@ -410,9 +407,13 @@ impl Acquire {
         }
         match &response.outcome {
             Ok(Response::Granted(token, slot, sessions)) => {
-                self.granted(now, (*token, *slot), *sessions, response.sent);
+                let grant = self.grant(*token, *slot);
+                self.granted(now, grant, *sessions, response.sent);
             }
-            Ok(Response::AlreadyHeld(token, slot)) => self.confirm(now, (*token, *slot)),
+            Ok(Response::AlreadyHeld(token, slot)) => {
+                let grant = self.grant(*token, *slot);
+                self.confirm(now, grant);
+            }
             Ok(Response::Renewed(_)) => self.confirmed(now, response.sent),
             Ok(
                 Response::Lost(record)
@@ -423,7 +424,7 @@ impl Acquire {
                 match record.is_held_by(self.owner_id, None) {
                     true => self.confirm(now, own),
                     // The lease is unusable, because an operator has revoked it.
-                    false => self.phase = AcquirePhase::FreeOwnRecord(own.0, None),
+                    false => self.phase = AcquirePhase::FreeOwnRecord(own.token, None),
                 }
             }
             Ok(Response::NotAcquired(record, queue)) => {

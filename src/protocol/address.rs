@@ -46,7 +46,9 @@ impl ExpectedRecord {
     /// Returns true if `record` contains the grant and the renewals.
     #[must_use]
     pub fn is_in(&self, record: &LockRecord) -> bool {
-        let Grant { owner_id, token } = self.grant;
+        let Grant {
+            owner_id, token, ..
+        } = self.grant;
         let renewals = self.renewals_in(record);
         record.is_held_by(owner_id, Some(token)) && renewals >= self.renewals
     }
@@ -153,10 +155,7 @@ mod tests {
 
     const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
     const INTERVAL: Duration = Duration::from_secs(15);
-    const GRANT: Grant = Grant {
-        owner_id: OwnerId::new([1; 16]),
-        token: Token(7),
-    };
+    const GRANT: Grant = Grant::new(OwnerId::new([1; 16]), Token(7));
 
     fn record(renewals: u64) -> LockRecord {
         let mut record = LockRecord::never_held("init".parse().expect("a name"));

@@ -169,11 +169,11 @@ impl Releasing {
         ReleaseStep::Send(match (&self.phase, self.request.token) {
             (ReleasePhase::HandOff, Some(token)) => {
                 let owner_id = self.request.owner_id;
-                Request::HandOff(Grant { owner_id, token })
+                Request::HandOff(Grant::new(owner_id, token))
             }
             (ReleasePhase::CheckLoss, Some(token)) => {
                 let owner_id = self.request.owner_id;
-                let grant = Grant { owner_id, token };
+                let grant = Grant::new(owner_id, token);
                 Request::Renew(RenewRequest::new(grant, QueueLock::Unavailable))
             }
             _ => Request::Release(self.request),

@@ -12,7 +12,7 @@ use super::session_states::SessionStates;
 use crate::lease::action::Action;
 use crate::lease::limit::Limit;
 use crate::lease::once::OnceKey;
-use crate::lease::{OwnerId, Token};
+use crate::lease::{Grant, OwnerId, Token};
 use crate::mutant::{self, Safeguard};
 
 /// Record of an action as read from the server. The server computes all ages and remaining times.
@@ -366,14 +366,17 @@ impl LockRecord {
         self.leases().find(|lease| lease.owner_id == Some(owner_id))
     }
 
-    /// Returns the token and the number of the slot of the lease with `owner_id`. Without such a lease in a slot, it is the
-    /// lease in the record, with the number 1.
+    /// Returns the grant of the lease with `owner_id`. Without such a lease in a slot, it is the lease in the record.
     #[must_use]
-    pub fn own_grant(&self, owner_id: OwnerId) -> (Token, u32) {
+    pub fn own_grant(&self, owner_id: OwnerId) -> Grant {
         let is_own = |slot: &&Slot| slot.lease.owner_id == Some(owner_id);
         match self.slots.iter().find(is_own) {
-            Some(slot) => (slot.lease.version.token, slot.number),
-            None => (self.lease.version.token, 1),
+            Some(slot) => Grant {
+                owner_id,
+                token: slot.lease.version.token,
+                slot: slot.number,
+            },
+            None => Grant::new(owner_id, self.lease.version.token),
         }
     }
 

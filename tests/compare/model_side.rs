@@ -484,13 +484,13 @@ impl ModelSide {
                 });
                 Request::Renew(RenewRequest {
                     look: look.map(Box::new),
-                    ..RenewRequest::new(Grant { owner_id, token }, queue_lock)
+                    ..RenewRequest::new(Grant::new(owner_id, token), queue_lock)
                 })
             }
             RequestKind::Reassert(is_lost) => reassert(owner_id, current, is_lost, queue_lock),
             RequestKind::HandOff => {
                 let (owner_id, token) = grant(GrantChoice::Own);
-                Request::HandOff(Grant { owner_id, token })
+                Request::HandOff(Grant::new(owner_id, token))
             }
             RequestKind::Release {
                 grant_choice,
@@ -534,7 +534,7 @@ fn reassert(owner_id: OwnerId, current: Token, is_lost: bool, queue_lock: QueueL
             renewals: REASSERTED_RENEWALS,
             fenced: false,
         }),
-        ..RenewRequest::new(Grant { owner_id, token }, queue_lock)
+        ..RenewRequest::new(Grant::new(owner_id, token), queue_lock)
     })
 }
 

@@ -35,6 +35,7 @@ pub(crate) fn translated(
     let grant = |grant: &Grant| Grant {
         owner_id: owner_id(grant.owner_id),
         token: token(grant.token),
+        ..*grant
     };
     let entry = |entry: &QueueEntry| QueueEntry {
         owner_id: owner_id(entry.owner_id),

@@ -105,9 +105,10 @@ impl Peer {
     #[track_caller]
     pub(crate) fn granted(&mut self) -> Grant {
         match self.attempt(AcquireMode::First) {
-            Response::Granted(token, ..) => Grant {
+            Response::Granted(token, slot, _) => Grant {
                 owner_id: self.owner_id,
                 token,
+                slot,
             },
             other => panic!("not granted: {other:?}"),
         }

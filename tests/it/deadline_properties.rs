@@ -89,7 +89,7 @@ proptest! {
     fn no_renewal_is_sent_after_the_deadline_and_only_proven_renewals_move_it(
         timing in accepted(), rounds in prop::collection::vec(round(), 1..60),
     ) {
-        let grant = Grant { owner_id: OwnerId::new([1; 16]), token: Token(1) };
+        let grant = Grant::new(OwnerId::new([1; 16]), Token(1));
         let mut renewals = Renewals::new(grant, QueueLock::Available, timing, START, Liveness::NotRequired);
         let (mut now, mut proven) = (START, START);
         let mut sent_renewals = 0;

@@ -151,10 +151,7 @@ fn note_in_a_free_slot_is_read_by_every_later_holder_until_it_is_removed() {
         else {
             panic!("the notes are not read");
         };
-        let grant = Grant {
-            owner_id: third.owner_id,
-            token,
-        };
+        let grant = Grant::new(third.owner_id, token);
         assert_eq!(read(&mut third), Some(noted.clone()));
         let remove = Request::RemoveNote(Box::new(noted));
         assert_eq!(third.send(&remove), Response::NoteRemoved);
@@ -179,10 +176,7 @@ fn note_in_a_free_slot_is_read_by_every_later_holder_until_it_is_removed() {
             };
             let noted = read(&mut exclusive).expect("a note in a slot");
             assert_eq!(noted.place, NotePlace::Slot(1));
-            let grant = Grant {
-                owner_id: exclusive.owner_id,
-                token,
-            };
+            let grant = Grant::new(exclusive.owner_id, token);
             assert_eq!(exclusive.release_grant(grant), Response::Released);
         }
         let attempt = exclusive.attempt(AcquireMode::First);
@@ -383,7 +377,7 @@ fn one_of_many_contenders_wins_each_round_without_deadlocks() {
                             {
                                 tokens.push(token);
                                 let owner_id = peer.owner_id;
-                                let released = peer.release_grant(Grant { owner_id, token });
+                                let released = peer.release_grant(Grant::new(owner_id, token));
                                 assert_eq!(released, Response::Released);
                             }
                         }

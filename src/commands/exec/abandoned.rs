@@ -41,10 +41,7 @@ impl Abandoned {
         inherited::close_stderr();
         thread::scope(|scope| {
             for ((owner_id, contender), token) in self.leases.iter().zip(&left.tokens).rev() {
-                let grant = Grant {
-                    owner_id: *owner_id,
-                    token: *token,
-                };
+                let grant = Grant::new(*owner_id, *token);
                 let end = move || self.end_lease(grant, contender, left);
                 // If there is no thread, the lease expires.
                 let _ = thread::Builder::new().spawn_scoped(scope, end);

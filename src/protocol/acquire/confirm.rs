@@ -1,7 +1,7 @@
 //! Decides when a grant counts, and creates the request that releases everything when the contender gives up.
 
 use super::{Acquire, AcquirePhase, AcquiredLease, OwnEntry};
-use crate::lease::Token;
+use crate::lease::Grant;
 use crate::lease::instant::BootInstant;
 use crate::store::{EarlierSessions, ReleaseRequest};
 
@@ -9,7 +9,7 @@ impl Acquire {
     pub(super) fn granted(
         &mut self,
         now: BootInstant,
-        (token, slot): (Token, u32),
+        grant: Grant,
         sessions: EarlierSessions,
         sent: BootInstant,
     ) {
@@ -17,9 +17,9 @@ impl Acquire {
         // expired.
         if now >= self.timing.deadline(sent).term {
             self.unknown_since.get_or_insert(sent);
-            self.confirm(now, (token, slot));
+            self.confirm(now, grant);
         } else {
-            self.acquired((token, slot), sessions, sent);
+            self.acquired(grant, sessions, sent);
         }
     }
 
@@ -27,42 +27,33 @@ impl Acquire {
     /// grant counts only if dlock renews the lease, and reads the record to confirm the renewal, before the lease could
     /// have expired. If the lease may already have expired, or if it is an earlier lease that the database contains
     /// again, dlock frees the record.
-    pub(super) fn confirm(&mut self, now: BootInstant, (token, slot): (Token, u32)) {
+    pub(super) fn confirm(&mut self, now: BootInstant, grant: Grant) {
         let granted = self.unknown_since.unwrap_or(self.time.started());
         let until = self.timing.deadline(granted).kill;
-        let is_possible = self.lost_grants.is_own_lease_possible(now, token);
+        let is_possible = self.lost_grants.is_own_lease_possible(now, grant.token);
         self.phase = match is_possible && now < until {
             true => AcquirePhase::Confirm {
-                token,
-                slot,
+                grant,
                 since: now,
                 until,
             },
-            false => AcquirePhase::FreeOwnRecord(token, None),
+            false => AcquirePhase::FreeOwnRecord(grant.token, None),
         };
     }
 
     pub(super) fn confirmed(&mut self, now: BootInstant, sent: BootInstant) {
-        if let AcquirePhase::Confirm {
-            token, slot, until, ..
-        } = self.phase
+        if let AcquirePhase::Confirm { grant, until, .. } = self.phase
             && now < until
             && now < self.timing.deadline(sent).term
         {
             // The renewal does not tell whether the record contains sessions, so they count as possible.
-            self.acquired((token, slot), EarlierSessions::Noted, sent);
+            self.acquired(grant, EarlierSessions::Noted, sent);
         }
     }
 
-    fn acquired(
-        &mut self,
-        (token, slot): (Token, u32),
-        sessions: EarlierSessions,
-        sent: BootInstant,
-    ) {
+    fn acquired(&mut self, grant: Grant, sessions: EarlierSessions, sent: BootInstant) {
         self.phase = AcquirePhase::Acquired(AcquiredLease {
-            grant: self.grant(token),
-            slot,
+            grant,
             sent,
             queue_lock: self.queue_lock(),
             has_entry: self.place.entry != OwnEntry::None,

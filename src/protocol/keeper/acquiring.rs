@@ -90,8 +90,7 @@ impl Keeper {
         let interval = address_check_interval(timing.ttl);
         let address = checks_address.then(|| AddressChecks::new(grant, interval, self.opened, now));
         let sessions = SessionTracker::new(grant.token, policy, acquired.earlier_sessions);
-        let mut lease = KeptLease::new(acquired.has_entry, renewals, sessions, address);
-        lease.slot = acquired.slot;
+        let lease = KeptLease::new(acquired.has_entry, renewals, sessions, address);
         let is_old = checks_address && now.since(self.opened) >= interval;
         match mem::replace(&mut self.phase, Phase::Over) {
             Phase::Acquiring(acquire, _) if is_old => {
@@ -104,7 +103,7 @@ impl Keeper {
 
     /// Lets the work start, after the sessions of an earlier run have ended.
     pub(super) fn begin(&mut self, now: BootInstant, mut lease: KeptLease) {
-        self.push(Notice::Granted(lease.renewals.grant(), lease.slot));
+        self.push(Notice::Granted(lease.renewals.grant()));
         if !lease.sessions.is_recorded() || !self.ends_sessions() {
             self.hold(lease);
             return;

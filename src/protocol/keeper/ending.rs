@@ -94,7 +94,9 @@ impl Keeper {
         let (Phase::EndingEarlier(lease, _) | Phase::Held(lease)) = &self.phase else {
             return;
         };
-        let Grant { owner_id, token } = lease.renewals.grant();
+        let Grant {
+            owner_id, token, ..
+        } = lease.renewals.grant();
         let queue_lock = lease.renewals.queue_lock();
         let request = ReleaseRequest {
             has_entry: lease.has_entry,

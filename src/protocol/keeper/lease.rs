@@ -20,8 +20,6 @@ const LONG_RUN: Duration = Duration::from_millis(100);
 pub(super) struct KeptLease {
     /// True if the queue entry may still exist.
     pub(super) has_entry: bool,
-    /// Number of the slot. 1 if the lease is exclusive.
-    pub(super) slot: u32,
     pub(super) renewals: Renewals,
     /// The sessions of the work.
     pub(super) sessions: SessionTracker,
@@ -46,7 +44,6 @@ impl KeptLease {
     ) -> Self {
         Self {
             has_entry,
-            slot: 1,
             renewals,
             sessions,
             address,

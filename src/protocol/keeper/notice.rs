@@ -20,9 +20,8 @@ pub enum Notice {
     /// Something between dlock and the server ends connections that are silent for this time. Reported once for each
     /// limit.
     Silence(Duration),
-    /// The lease is acquired, in the slot with this number. The sessions of an earlier run may have to end before the work
-    /// may start.
-    Granted(Grant, u32),
+    /// The lease is acquired. The sessions of an earlier run may have to end before the work may start.
+    Granted(Grant),
     /// The wait for the lease has ended without a grant.
     NotGranted(NotGranted),
     /// A look for the sessions that a command has left has ended. The [wait](super::Keeper::session_wait) shows its

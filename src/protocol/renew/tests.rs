@@ -17,10 +17,7 @@ fn renewals() -> Renewals {
 }
 
 fn renewals_with(liveness: Liveness) -> Renewals {
-    let grant = Grant {
-        owner_id: OwnerId::new([1; 16]),
-        token: Token(1),
-    };
+    let grant = Grant::new(OwnerId::new([1; 16]), Token(1));
     let timing = Timing::new(Duration::from_secs(30), None).expect("a valid ttl");
     Renewals::new(grant, QueueLock::Available, timing, START, liveness)
 }

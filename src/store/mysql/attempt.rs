@@ -180,8 +180,8 @@ impl Database {
                     // An earlier attempt, whose response was lost, was executed after this attempt and acquired the
                     // lease.
                     Some(row) if row.is_held_by(owner_id, None) => {
-                        let (token, slot) = row.own_grant(owner_id);
-                        Ok(Response::AlreadyHeld(token, slot))
+                        let own = row.own_grant(owner_id);
+                        Ok(Response::AlreadyHeld(own.token, own.slot))
                     }
                     _ => found.unless_done(Response::NotAcquired),
                 }

@@ -9,8 +9,8 @@ use crate::commands::exec::exits::{not_granted, not_started};
 use crate::commands::exec::nested;
 use crate::commands::exec::run_lease::RunLease;
 use crate::exit::{ExitError, Status};
-use crate::lease::Token;
 use crate::lease::instant::BootInstant;
+use crate::lease::Grant;
 use crate::metrics::MetricsResult;
 use crate::outcome::RunOutcome;
 use crate::protocol::acquire::{Acquire, NotGranted};
@@ -81,7 +81,7 @@ impl Driver<'_> {
                 lease.texts.no_queue_lock(tries_again);
             }
             Notice::Silence(limit) => lease.texts.silence(limit),
-            Notice::Granted(grant, slot) => self.granted(number, (grant.token, slot), waited),
+            Notice::Granted(grant) => self.granted(number, grant, waited),
             Notice::NotGranted(reason) => self.not_granted(number, reason, waited),
             Notice::SessionsLeft => {
                 if let Some(wait) = keeper.session_wait() {
@@ -126,7 +126,8 @@ impl Driver<'_> {
         }
     }
 
-    fn granted(&mut self, number: usize, (token, slot): (Token, u32), waited: Duration) {
+    fn granted(&mut self, number: usize, grant: Grant, waited: Duration) {
+        let Grant { token, slot, .. } = grant;
         let lease = &mut self.leases[number];
         lease.token = Some(token);
         lease.slot = slot;

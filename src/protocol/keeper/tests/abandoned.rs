@@ -56,10 +56,7 @@ fn lease(policy: SessionPolicy) -> Keeper {
         sessions: LeftSessions::End,
         effort: ReleaseEffort::WithinLease,
     };
-    let grant = Grant {
-        owner_id: OWNER_ID,
-        token: TOKEN,
-    };
+    let grant = Grant::new(OWNER_ID, TOKEN);
     Keeper::abandoned(grant, settings, deadline, end, at(0))
 }
 

@@ -26,11 +26,8 @@ use crate::store::{
 use crate::sys::tcp::{TcpConnection, TcpSocket};
 
 const OWNER_ID: OwnerId = OwnerId::new(*b"own id of 16 Byt");
-const GRANT: Grant = Grant {
-    owner_id: OWNER_ID,
-    // A multiple of 16, so the release prunes the history.
-    token: Token(48),
-};
+// A multiple of 16, so the release prunes the history.
+const GRANT: Grant = Grant::new(OWNER_ID, Token(48));
 const ENTRY: QueueEntry = QueueEntry {
     owner_id: OWNER_ID,
     queue_lock: QueueLock::Available,
