@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::lease::Grant;
 use crate::lease::instant::{BootInstant, Deadline};
+use crate::lease::limit::Limit;
 use crate::lease::timing::Timing;
 use crate::protocol::silence::SilenceLimit;
 use crate::store::lost_grant::{can_reassert, has_lost};
@@ -41,6 +42,7 @@ const REASSERTED_RENEWALS: u64 = 1000;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Renewals {
     grant: Grant,
+    limit: Limit,
     queue_lock: QueueLock,
     timing: Timing,
     deadline: Deadline,
@@ -101,14 +103,14 @@ pub enum RenewalOutcome {
 }
 
 impl Renewals {
-    /// Creates the renewals of a grant.
+    /// Creates the renewals of a grant of a lease with `limit`.
     ///
     /// `sent` is the send time of the request that proves the grant. If `queue_lock` is available, a renewal on a new
     /// connection also acquires the queue lock. If `liveness` is pending, the lease is renewed only after
     /// [heartbeats](Self::record_heartbeat).
     #[must_use]
     pub fn new(
-        grant: Grant,
+        (grant, limit): (Grant, Limit),
         queue_lock: QueueLock,
         timing: Timing,
         sent: BootInstant,
@@ -116,6 +118,7 @@ impl Renewals {
     ) -> Self {
         Self {
             grant,
+            limit,
             queue_lock,
             timing,
             deadline: timing.deadline(sent),
@@ -137,7 +140,13 @@ impl Renewals {
         Self {
             deadline,
             next_at: None,
-            ..Self::new(grant, queue_lock, timing, deadline.kill, liveness)
+            ..Self::new(
+                (grant, Limit::ONE),
+                queue_lock,
+                timing,
+                deadline.kill,
+                liveness,
+            )
         }
     }
 
@@ -281,7 +290,7 @@ impl Renewals {
                 RenewalOutcome::Renewed(self.deadline, look)
             }
             Ok(Response::Lost(record))
-                if can_reassert(&record, self.grant.token) && now < self.deadline.term =>
+                if can_reassert(&record, self.grant, self.limit) && now < self.deadline.term =>
             {
                 let is_first = self.reasserting != Reasserting::Tried;
                 self.reasserting = Reasserting::Next {

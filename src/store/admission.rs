@@ -97,7 +97,7 @@ pub fn admission(
 }
 
 /// Returns true if the limits allow one more lease in a slot.
-fn has_room(record: &LockRecord, limit: Limit) -> bool {
+pub(super) fn has_room(record: &LockRecord, limit: Limit) -> bool {
     let limits = record.slots.iter().map(|slot| slot.limit);
     let smallest = limits.fold(limit, Limit::min);
     smallest.allows(record.slots.len() as u64 + 1)

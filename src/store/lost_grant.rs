@@ -21,10 +21,12 @@
 
 use std::time::Duration;
 
-use super::record::{DatabaseId, LockRecord, Version};
+use super::admission::has_room;
+use super::record::{DatabaseId, LockRecord, Slot, Version};
 use super::request::LastRead;
-use crate::lease::Token;
 use crate::lease::instant::BootInstant;
+use crate::lease::limit::Limit;
+use crate::lease::{Grant, Token};
 use crate::mutant::{self, Safeguard};
 
 /// Returns true if the database that returned `record` has lost the grant with `token`. Tokens only grow.
@@ -33,13 +35,29 @@ pub const fn has_lost(record: &LockRecord, token: Token) -> bool {
     record.lease.version.token.0 < token.0
 }
 
-/// Returns true if the holder of the grant with `token` may write the grant to `record` again: the database has lost the
-/// grant, the record contains no lease under which a command may run, and the action is not paused. The statement of the
+/// Returns true if the holder of `grant` may write the grant to `record` again: the database has lost the grant, the record
+/// contains no lease under which a command may run, and the action is not paused. The statement of the
 /// [`Reassertion`](super::request::Reassertion) has the same condition.
+///
+/// A lease with a `limit` above 1 may be written beside others in slots, if the limits allow one more and its slot is free. It
+/// does not raise the token of the record. So several holders whose grants are lost may write them in any order, and none
+/// of them does so after another grant. The fence of an action has the token of the record, so nothing is written again if
+/// grants have to advance it.
 #[must_use]
-pub const fn can_reassert(record: &LockRecord, token: Token) -> bool {
-    let is_unused = record.lease.owner_id.is_none() || record.lease.min_hold_until.is_some();
-    has_lost(record, token) && is_unused && record.pause.is_none()
+pub fn can_reassert(record: &LockRecord, grant: Grant, limit: Limit) -> bool {
+    let is_unused = match record.is_shared() {
+        true => {
+            let is_taken = |slot: &Slot| slot.number == grant.slot;
+            let is_own = record.own_lease(grant.owner_id).is_some();
+            !limit.is_exclusive()
+                && !is_own
+                && has_room(record, limit)
+                && !record.slots.iter().any(is_taken)
+        }
+        false => record.lease.owner_id.is_none() || record.lease.min_hold_until.is_some(),
+    };
+    let has_token_in_fence = record.fenced && !limit.is_exclusive();
+    has_lost(record, grant.token) && is_unused && record.pause.is_none() && !has_token_in_fence
 }
 
 /// What a contender knows about grants that the database may have lost.

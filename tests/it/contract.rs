@@ -29,7 +29,7 @@ pub(crate) trait Scene {
 pub(crate) type Clause = fn(&dyn Scene);
 
 /// All clauses.
-pub(crate) const CLAUSES: [Clause; 14] = [
+pub(crate) const CLAUSES: [Clause; 15] = [
     free_action_is_granted_to_one_contender_and_reported_to_the_other,
     repeated_attempt_returns_its_own_grant,
     repeated_renewal_succeeds_and_is_counted,
@@ -44,6 +44,7 @@ pub(crate) const CLAUSES: [Clause; 14] = [
     last_slot_that_is_released_frees_the_record,
     slot_of_a_dead_holder_is_freed_unless_it_was_renewed,
     slot_can_be_renewed_and_released_only_by_its_owner,
+    lost_grants_of_slots_are_written_again_in_any_order,
 ];
 
 /// A contender with its own connection. The contract must hold without the queue lock. Other tests cover the queue lock.
@@ -285,13 +286,7 @@ fn lost_grant_is_written_only_to_an_older_row(scene: &dyn Scene) {
     let grant = one.granted();
     scene.lose_record();
     assert!(matches!(one.renew(grant), Response::Lost(_)));
-    let again = Request::Renew(RenewRequest {
-        reassertion: Some(Reassertion {
-            renewals: 1000,
-            fenced: false,
-        }),
-        ..RenewRequest::new(grant, QueueLock::Unavailable)
-    });
+    let again = reassertion(grant);
     assert_eq!(one.send(&again), Response::Renewed(None));
     assert_eq!(one.record().lease.version.renewals, 1000);
     assert_eq!(one.release_grant(grant), Response::Released);
@@ -299,6 +294,59 @@ fn lost_grant_is_written_only_to_an_older_row(scene: &dyn Scene) {
     assert!(
         matches!(late, Response::Lost(_)),
         "the token of the row is not smaller: {late:?}"
+    );
+}
+
+/// Returns the renewal that writes `grant` again.
+pub(crate) fn reassertion(grant: Grant) -> Request {
+    Request::Renew(RenewRequest {
+        reassertion: Some(Reassertion {
+            renewals: 1000,
+            fenced: false,
+        }),
+        ..RenewRequest::new(grant, QueueLock::Unavailable)
+    })
+}
+
+fn lost_grants_of_slots_are_written_again_in_any_order(scene: &dyn Scene) {
+    let peer = |number, count| Peer::with_limit(scene, number, count);
+    let [mut one, mut two, mut three] = [peer(1, 0), peer(2, 2), peer(3, 2)];
+    let grants = [one.granted(), two.granted()];
+    scene.lose_record();
+    for (peer, grant) in [(&mut two, grants[1]), (&mut one, grants[0])] {
+        let Response::Lost(lost) = peer.renew(grant) else {
+            panic!("the grant is not lost");
+        };
+        assert!(lost.own_lease(grant.owner_id).is_none(), "{lost:?}");
+        assert_eq!(peer.send(&reassertion(grant)), Response::Renewed(None));
+    }
+    let slots = one.record().slot_tokens();
+    assert_eq!(slots, [(1, grants[0].token), (2, grants[1].token)]);
+    let third = three.attempt(AcquireMode::First);
+    assert!(matches!(third, Response::NotAcquired(..)), "{third:?}");
+    let beside = Grant {
+        owner_id: three.owner_id,
+        slot: 3,
+        ..grants[1]
+    };
+    let above_limit = three.send(&reassertion(beside));
+    assert!(matches!(above_limit, Response::Lost(_)), "{above_limit:?}");
+
+    assert_eq!(one.release_grant(grants[0]), Response::Released);
+    let late = one.send(&reassertion(grants[0]));
+    assert!(
+        matches!(late, Response::Lost(_)),
+        "the token of the slot is not smaller: {late:?}"
+    );
+    assert_eq!(two.release_grant(grants[1]), Response::Released);
+    assert_eq!(two.record().lease.owner_id, None);
+    let next = three.granted();
+    assert!(next.token > grants[1].token);
+    assert_eq!(three.release_grant(next), Response::Released);
+    let late = two.send(&reassertion(grants[1]));
+    assert!(
+        matches!(late, Response::Lost(_)),
+        "the action has been granted again: {late:?}"
     );
 }
 

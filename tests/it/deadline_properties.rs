@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use dlock::lease::instant::BootInstant;
+use dlock::lease::limit::Limit;
 use dlock::lease::timing::Timing;
 use dlock::lease::{Grant, OwnerId, Token};
 use dlock::process::supervisor::{Effect, KILL, Supervisor, SupervisorInput, TERM};
@@ -90,7 +91,7 @@ proptest! {
         timing in accepted(), rounds in prop::collection::vec(round(), 1..60),
     ) {
         let grant = Grant::new(OwnerId::new([1; 16]), Token(1));
-        let mut renewals = Renewals::new(grant, QueueLock::Available, timing, START, Liveness::NotRequired);
+        let mut renewals = Renewals::new((grant, Limit::ONE), QueueLock::Available, timing, START, Liveness::NotRequired);
         let (mut now, mut proven) = (START, START);
         let mut sent_renewals = 0;
         // The first renewal is always due.

@@ -15,7 +15,7 @@ use dlock::store::{
 use dlock::sys::clock;
 use mysql::prelude::Queryable;
 
-use crate::contract::{CLAUSES, Peer, Scene, attempt};
+use crate::contract::{CLAUSES, Peer, Scene, attempt, reassertion};
 use crate::proxy::{Fault, Kind, Proxy};
 use crate::servers::{self, Flavour, Series, shared};
 use crate::session_settings::worst;
@@ -104,6 +104,7 @@ impl Scene for RealScene<'_> {
 
     fn lose_record(&self) {
         self.change("DELETE FROM dlock_lock");
+        self.change("DELETE FROM dlock_slot");
     }
 }
 
@@ -234,6 +235,35 @@ fn renewal_of_a_deleted_row_finds_an_unknown_record() {
             Response::Lost(record) => assert!(!record.is_known, "{record:?}"),
             other => panic!("not lost: {other:?}"),
         }
+    });
+}
+
+/// The server's clock may be behind the tokens, also after a fail-over.
+#[test]
+fn tokens_are_above_those_of_lost_grants_of_slots() {
+    const HOUR: u64 = 3_600_000_000;
+    everywhere(|database, _, _| {
+        let scene = RealScene(database);
+        let [mut one, mut two] = [1, 2].map(|number| Peer::with_limit(&scene, number, 0));
+        let grant = one.granted();
+        scene.lose_record();
+        let grant = Grant {
+            token: Token(grant.token.0 + HOUR),
+            slot: 3,
+            ..grant
+        };
+        assert_eq!(one.send(&reassertion(grant)), Response::Renewed(None));
+        assert_eq!(one.record().slot_tokens(), [(3, grant.token)]);
+        let beside = two.granted();
+        assert!(beside.token > grant.token, "{beside:?}");
+        assert_eq!(beside.slot, 1);
+        assert_eq!(two.release_grant(beside), Response::Released);
+
+        scene.lose_record();
+        assert_eq!(one.send(&reassertion(grant)), Response::Renewed(None));
+        assert_eq!(one.release_grant(grant), Response::Released);
+        let exclusive = Peer::new(&scene, 3).granted();
+        assert!(exclusive.token > grant.token, "{exclusive:?}");
     });
 }
 

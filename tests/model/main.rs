@@ -127,7 +127,7 @@ fn no_command_runs_beside_more_commands_than_its_limit_allows() {
 
 /// The faults of the other runs beside a lease in a slot.
 #[test]
-fn limits_hold_after_a_fail_over_a_clock_that_is_set_or_a_third_process() {
+fn limits_hold_after_a_clock_that_is_set_or_with_a_third_process() {
     let shared = Run {
         limits: [Limit::ONE, Limit::NONE],
         faults: 1,
@@ -145,12 +145,18 @@ fn limits_hold_after_a_fail_over_a_clock_that_is_set_or_a_third_process() {
         ..shared
     };
     check("a clock that is set", run).assert_holds(&[HANDED_OVER]);
-    let run = Run {
-        limits: [Limit::NONE, Limit::ONE],
-        horizon: 3,
-        ..AFTER_FAIL_OVER
-    };
-    check("a fail-over", run).assert_holds(&[HANDED_OVER]);
+}
+
+#[test]
+fn limits_hold_after_a_fail_over_that_loses_grants_of_slots() {
+    for limits in [[Limit::NONE, Limit::ONE], [Limit::NONE, TWO]] {
+        let run = Run {
+            limits,
+            horizon: 3,
+            ..AFTER_FAIL_OVER
+        };
+        check("a fail-over", run).assert_holds(&[HANDED_OVER, GRANT_REASSERTED]);
+    }
 }
 
 #[test]

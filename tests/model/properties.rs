@@ -10,7 +10,7 @@ use stateright::Property;
 
 use crate::client::{Client, Command, Connection, Parent, Progress};
 use crate::mutation::{FaultKinds, LostWrites, Run, Variant};
-use crate::server::{Raw, Session};
+use crate::server::{Raw, Row, Session};
 use crate::time::instant;
 use crate::world::World;
 
@@ -255,11 +255,14 @@ fn lease_properties() -> Vec<Property<Run>> {
         Property::sometimes(GRANT_REASSERTED, |run: &Run, world: &World| {
             run.lost_writes == LostWrites::Never
                 || world.clients.iter().enumerate().any(|(c, client)| {
+                    let owner_id = client.owner_id(c);
+                    let is_reasserted = |row: &Row| {
+                        row.owner_id == Some(owner_id) && row.renewals >= FIRST_REASSERTED
+                    };
                     client.is_running()
                         && client.is_unharmed()
                         && world.lost_at.is_some()
-                        && world.server.row.owner_id == Some(client.owner_id(c))
-                        && world.server.row.renewals >= FIRST_REASSERTED
+                        && world.server.lease_of(owner_id).is_some_and(is_reasserted)
                 })
         }),
         Property::sometimes(FROZEN_TAKEN_OVER, |_, world: &World| {

@@ -528,14 +528,18 @@ impl Server {
             request.queue_lock == QueueLock::Available && self.take_lease_lock(owner_id, session);
         let is_owner = match request.reassertion {
             None => self.is_held_by(owner_id, Some(grant.token), rules),
-            Some(_) => {
-                self.limit_of(owner_id).is_exclusive()
-                    && self.can_reassert(clock, grant.token, rules)
+            Some(_) if !self.limit_of(owner_id).is_exclusive() => {
+                self.can_reassert_slot(clock, grant, rules)
             }
+            Some(_) => self.can_reassert(clock, grant.token, rules),
         };
         if is_owner {
-            if let Some(lost) = request.reassertion {
-                self.reassert(owner_id, grant.token, lost.renewals);
+            match request.reassertion {
+                Some(lost) if !self.limit_of(owner_id).is_exclusive() => {
+                    self.reassert_slot(owner_id, grant, lost.renewals);
+                }
+                Some(lost) => self.reassert(owner_id, grant.token, lost.renewals),
+                None => {}
             }
             let mut is_revoked = false;
             if let Some(row) = self.lease_of_mut(owner_id) {
@@ -562,11 +566,16 @@ impl Server {
         }
     }
 
+    pub(super) fn is_paused(&self, clock: i8) -> bool {
+        self.row.paused.is_some_and(|until| until > clock)
+    }
+
     /// Returns true if the database has lost the grant with `token`, and its holder may write it again.
     fn can_reassert(&self, clock: i8, token: Token, rules: Rules) -> bool {
-        let is_paused = self.row.paused.is_some_and(|until| until > clock);
         rules.reassertion_overwrites
-            || u64::from(self.row.token) < token.0 && self.row.owner_id.is_none() && !is_paused
+            || u64::from(self.row.token) < token.0
+                && self.row.owner_id.is_none()
+                && !self.is_paused(clock)
     }
 
     /// Writes a lost grant again. The caller sets the session and the end of the lease.
@@ -638,8 +647,10 @@ impl Server {
                     || (rules.server_clock_suffices && clock > row.expires)
             }
         };
-        let is_paused = row.paused.is_some_and(|until| until > clock);
-        if !can_take_over || is_paused || (queue_lock == QueueLock::Available && !has_queue_lock) {
+        if !can_take_over
+            || self.is_paused(clock)
+            || (queue_lock == QueueLock::Available && !has_queue_lock)
+        {
             return false;
         }
         self.end_old_holder(mode, by_hand_off);

@@ -47,6 +47,7 @@ impl Scene for MemoryScene {
         server.free_row();
         server.prune(rules);
         server.row.token = 0;
+        server.forget_slots();
     }
 }
 

@@ -74,13 +74,14 @@ impl Keeper {
     pub(super) fn granted(&mut self, now: BootInstant, acquired: AcquiredLease) {
         let KeeperSettings {
             timing,
+            limit,
             policy,
             checks_address,
             ..
         } = self.settings;
         let grant = acquired.grant;
         let mut renewals = Renewals::new(
-            grant,
+            (grant, limit),
             acquired.queue_lock,
             timing,
             acquired.sent,

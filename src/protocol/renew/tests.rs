@@ -1,13 +1,16 @@
 //! Tests of the renewals of one grant.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::{Liveness, RenewalOutcome, Renewals};
 use crate::lease::instant::BootInstant;
+use crate::lease::limit::Limit;
 use crate::lease::timing::Timing;
 use crate::lease::{Grant, OwnerId, Token};
+use crate::store::lost_grant::can_reassert;
 use crate::store::{
-    Failure, FailureKind, LockRecord, Loss, Pause, QueueLock, Response, TimedResponse,
+    Failure, FailureKind, LockRecord, Loss, Pause, QueueLock, Response, Slot, TimedResponse,
 };
 
 const START: BootInstant = BootInstant::new(Duration::from_secs(1000));
@@ -19,7 +22,13 @@ fn renewals() -> Renewals {
 fn renewals_with(liveness: Liveness) -> Renewals {
     let grant = Grant::new(OwnerId::new([1; 16]), Token(1));
     let timing = Timing::new(Duration::from_secs(30), None).expect("a valid ttl");
-    Renewals::new(grant, QueueLock::Available, timing, START, liveness)
+    Renewals::new(
+        (grant, Limit::ONE),
+        QueueLock::Available,
+        timing,
+        START,
+        liveness,
+    )
 }
 
 fn timed_response(sent: BootInstant, outcome: Result<Response, Failure>) -> TimedResponse {
@@ -147,6 +156,53 @@ fn lost_grant_is_not_written_to_a_paused_or_held_record() {
         let outcome = renewals.handle_response(after(5_010), lost);
         assert!(matches!(outcome, RenewalOutcome::Lost(Loss::LostGrant, _)));
         assert!(renewals.wake_at().is_none());
+    }
+}
+
+#[test]
+fn lost_grant_of_a_slot_is_written_again_if_the_limits_allow_it() {
+    let other = |number, count| Slot {
+        number,
+        limit: Limit::new(NonZeroU32::new(count).expect("not 0")),
+        lease: LockRecord::never_held("init".parse().expect("a valid action"))
+            .with_lease(|lease| lease.owner_id = Some(OwnerId::new([2; 16])))
+            .lease,
+        sessions: None,
+    };
+    let shared = |slots| {
+        let record = LockRecord {
+            fenced: false,
+            slots,
+            ..older_record()
+        };
+        record.with_lease(|lease| lease.owner_id = Some(OwnerId::SHARED))
+    };
+    let is_written_again = |record: LockRecord| {
+        let grant = Grant {
+            slot: 2,
+            ..Grant::new(OwnerId::new([1; 16]), Token(1))
+        };
+        let limit = Limit::new(NonZeroU32::new(2).expect("not 0"));
+        can_reassert(&record, grant, limit)
+    };
+    let free = LockRecord {
+        fenced: false,
+        ..older_record()
+    };
+    assert!(is_written_again(free.clone()));
+    assert!(is_written_again(shared(vec![])));
+    assert!(is_written_again(shared(vec![other(1, 2)])));
+    for refused in [
+        shared(vec![other(1, 1)]),
+        shared(vec![other(2, 2)]),
+        shared(vec![other(1, 3), other(3, 3)]),
+        LockRecord {
+            fenced: true,
+            ..free.clone()
+        },
+        free.with_lease(|lease| lease.version.token = Token(1)),
+    ] {
+        assert!(!is_written_again(refused.clone()), "{refused:?}");
     }
 }
 

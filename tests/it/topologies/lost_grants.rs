@@ -125,6 +125,40 @@ fn a_holder_writes_a_lost_grant_again_and_continues() {
 }
 
 #[test]
+fn all_holders_in_slots_write_their_lost_grants_again_and_continue() {
+    on_both(|scene| {
+        scene.run_once(&["--shared"]);
+        let replica = copy(&scene.database, scene.second);
+        let options = ["--shared", "--ttl", "6s"];
+        let holders = [(); 3].map(|()| scene.holder(&options));
+        let slots = slots(&scene.database);
+        assert_eq!(slots.len(), 3);
+        scene.fail_over();
+        for holder in &holders {
+            holder.running.wait_for_output(AGAIN);
+        }
+        assert_eq!(
+            self::slots(&replica),
+            slots,
+            "slots and tokens are the same"
+        );
+        let waiter = scene.waiter();
+        for holder in holders {
+            holder.end().expect(3, "", LOST);
+        }
+        waiter.wait().expect(0, "ran\n", "init is held by");
+        let highest = slots.iter().map(|(_, token)| *token).max();
+        assert!(Some(token(&replica)) > highest);
+    });
+}
+
+/// Returns the numbers of the slots that are held, each with the token.
+fn slots(database: &Database) -> Vec<(u32, u64)> {
+    let query = "SELECT slot,token FROM dlock_slot WHERE owner_id IS NOT NULL ORDER BY slot";
+    (database.admin_conn().query(query)).expect("the table exists")
+}
+
+#[test]
 fn a_waiter_names_the_fail_over_and_waits_until_a_lost_lease_has_ended() {
     on_both(|scene| {
         scene.run_once(&[]);

@@ -1,7 +1,7 @@
 //! The leases in slots of the model's server.
 
 use dlock::lease::limit::Limit;
-use dlock::lease::{OwnerId, Token};
+use dlock::lease::{Grant, OwnerId, Token};
 use dlock::store::read_back::{NextGrant, ReleaseReadBack};
 use dlock::store::{AcquireMode, HistoryOutcome, QueueLock, ReleaseRequest, Request, Version};
 
@@ -66,6 +66,11 @@ impl Server {
             false => (self.slots.iter_mut().map(|slot| &mut slot.row))
                 .find(|row| row.owner_id == Some(owner_id)),
         }
+    }
+
+    /// Removes the rows of all slots.
+    pub(crate) fn forget_slots(&mut self) {
+        self.slots.clear();
     }
 
     /// Returns true if a session has a holder lock.
@@ -161,7 +166,7 @@ impl Server {
                 self.row.owner_id.is_none() || is_shared || accepts_hand_off
             }
         };
-        let is_paused = self.row.paused.is_some_and(|until| until > clock);
+        let is_paused = self.is_paused(clock);
         let has_slot = !limit.is_exclusive() && self.lease_of(owner_id).is_some();
         let is_refused = is_paused || has_slot || !self.has_room(limit, rules);
         if !is_expected || is_refused {
@@ -227,11 +232,56 @@ impl Server {
         true
     }
 
+    /// Returns true if the database has lost the grant of a slot, and its holder may write it again.
+    pub(super) fn can_reassert_slot(&self, clock: i8, grant: Grant, rules: Rules) -> bool {
+        let owner_id = grant.owner_id.bytes()[NUMBER_BYTE];
+        let slot = self.slots.get(index(grant.slot));
+        let is_unused = slot.is_none_or(|slot| {
+            slot.row.owner_id.is_none() && u64::from(slot.row.token) < grant.token.0
+        });
+        let is_expected = matches!(self.row.owner_id, None | Some(SHARED));
+        is_expected
+            && is_unused
+            && self.has_room(self.limit_of(owner_id), rules)
+            && u64::from(self.row.token) < grant.token.0
+            && self.lease_of(owner_id).is_none()
+            && !self.is_paused(clock)
+    }
+
+    /// Writes a lost grant to its slot again. The caller sets the session and the end of the lease.
+    pub(super) fn reassert_slot(&mut self, owner_id: u8, grant: Grant, renewals: u64) {
+        let limit = self.limit_of(owner_id);
+        let free = Slot {
+            limit,
+            row: Row::new(0),
+        };
+        let index = index(grant.slot);
+        if self.slots.len() <= index {
+            self.slots.resize(index + 1, free);
+        }
+        let slot = &mut self.slots[index];
+        slot.limit = limit;
+        slot.row = Row {
+            owner_id: Some(owner_id),
+            renewals: u32::try_from(renewals).expect("a short run"),
+            note: slot.row.note,
+            ..Row::new(u8::try_from(grant.token.0).expect("few grants"))
+        };
+        self.row = Row {
+            owner_id: Some(SHARED),
+            renewals: self.row.renewals + 1,
+            expires: i8::MAX,
+            paused: self.row.paused,
+            note: self.row.note,
+            may_have_noted_slots: self.row.may_have_noted_slots,
+            ..Row::new(self.row.token)
+        };
+    }
+
     /// Frees the slot `number` if its lease has `version` and its session does not have the holder lock.
     fn free_dead_slot(&mut self, number: u32, version: Version, rules: Rules) {
         let holder_locks = self.holder_locks.clone();
-        let index = usize::try_from(number - 1).expect("few slots");
-        let Some(slot) = self.slots.get_mut(index) else {
+        let Some(slot) = self.slots.get_mut(index(number)) else {
             return;
         };
         let row = &mut slot.row;
@@ -327,6 +377,8 @@ impl Server {
         let has_note = self.slots.iter().any(|slot| slot.row.note.is_some());
         if self.row.owner_id == Some(SHARED) && self.held().next().is_none() && !has_note {
             self.row.owner_id = None;
+            let highest = self.slots.iter().map(|slot| slot.row.token).max();
+            self.row.token = self.row.token.max(highest.unwrap_or(0));
         }
     }
 
@@ -358,4 +410,9 @@ impl Server {
         }
         views
     }
+}
+
+/// Returns the position of the slot `number`.
+fn index(number: u32) -> usize {
+    usize::try_from(number - 1).expect("few slots")
 }

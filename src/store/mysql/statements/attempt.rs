@@ -11,7 +11,9 @@ use super::handoff;
 use super::history::{insert_run_from_row, is_unnecessary};
 use super::queue::{Marks, is_behind};
 use super::select::proof;
+use super::slots::highest_slot_token;
 use crate::lease::OwnerId;
+use crate::lease::action::Action;
 use crate::mutant::{self, Safeguard};
 use crate::store::{
     AcquireMode, AcquireRequest, Contender, FenceMode, HistoryOutcome, QueueLock, Version,
@@ -183,7 +185,7 @@ fn update_row(
     format!(
         "UPDATE dlock_lock SET {fenced}token={next_token},{lease} \
          WHERE action={action} AND {version}{required} AND {expected} AND {NOT_PAUSED}{not_done}{passable};",
-        next_token = next_token(request),
+        next_token = next_token(request, None),
         lease = lease(
             contender,
             request.owner_id,
@@ -197,12 +199,15 @@ fn update_row(
     )
 }
 
-/// Returns the expression for the token of a grant.
-pub(super) fn next_token(request: &AcquireRequest) -> String {
+/// Returns the expression for the token of a grant. `slots_of` is the action if the record may be shared.
+pub(super) fn next_token(request: &AcquireRequest, slots_of: Option<&Action>) -> String {
     let highest = request.last_read.map_or_else(String::new, |last| {
         format!(",{}", last.highest_token.0.saturating_add(1))
     });
-    format!("GREATEST(token+1,{SERVER_TIME}{highest})")
+    let in_slots = slots_of.map_or_else(String::new, |action| {
+        format!(",{}+1", highest_slot_token(action))
+    });
+    format!("GREATEST(token+1,{SERVER_TIME}{highest}{in_slots})")
 }
 
 /// Returns the assignments of a new lease of `contender`, except for the token. `has_lock` is the assignment that records

@@ -3,7 +3,7 @@
 use super::fence::{advance_fence, lock_fence};
 use super::fragments::{HERE, REQUEST, SERVER_TIME, facts, hex, queue_lock_name};
 use super::history::{OPERATOR_ACTION, entry, insert_run_from_row};
-use super::slots::holder_lock_name;
+use super::slots::{highest_slot_token, holder_lock_name};
 use crate::lease::{OwnerId, Token};
 use crate::store::HistoryOutcome;
 use crate::store::operator::{OperatorAction, OperatorRequest};
@@ -177,7 +177,7 @@ fn apply_to_slots(request: &OperatorRequest, wakes: bool) -> String {
         "SET @dlock_locked=NULL;BEGIN;\
          SELECT token INTO @dlock_locked FROM dlock_lock WHERE action={action_hex} AND owner_id={shared}{is_complete} FOR UPDATE;\
          {entries}{runs}\
-         UPDATE dlock_lock SET operator={label},reason={reason}{paused},token=GREATEST(token+1,{SERVER_TIME}) \
+         UPDATE dlock_lock SET operator={label},reason={reason}{paused},token=GREATEST(token+1,{SERVER_TIME},{highest}+1) \
          WHERE action={action_hex} AND @dlock_locked IS NOT NULL;\
          UPDATE dlock_slot SET revoked_at=IF(min_hold=1,NULL,COALESCE(revoked_at,UTC_TIMESTAMP(6))),\
          owner_id=IF(min_hold=1,NULL,owner_id),min_hold=0,token=(SELECT token FROM dlock_lock WHERE action={action_hex}) \
@@ -185,6 +185,7 @@ fn apply_to_slots(request: &OperatorRequest, wakes: bool) -> String {
          SELECT {REQUEST},{recorded} AS answer,s.session_id AS session FROM (SELECT 1) AS one \
          LEFT JOIN dlock_slot AS s ON s.action={action_hex} AND s.slot IN ({numbers}) AND s.revoked_at IS NOT NULL AND {session}",
         shared = hex(OwnerId::SHARED.bytes()),
+        highest = highest_slot_token(action),
         recorded = is_recorded(request, &format!(" IN ({tokens})")),
     )
 }

@@ -12,7 +12,7 @@ use super::history::{
     insert_run, insert_run_from_row, is_recorded, prune_history, recorded_outcome,
 };
 use super::queue::leave_queue;
-use super::slots::{SLOTS, free_shared_record, lease_lock_name, lock_record, table};
+use super::slots::{SLOTS, free_shared_record, lease_lock_name, lock_record, reassert, table};
 use crate::lease::action::Action;
 use crate::lease::{OwnerId, Token};
 use crate::store::session::FoundSessions;
@@ -49,7 +49,8 @@ fn is_holder(action: &Action, owner_id: OwnerId, token: Token) -> String {
 /// is smaller than the token of the grant, no command can run under a lease in the row, and the action is not paused. One
 /// UPDATE tests this and writes the grant, so no other contender can be granted the lease in between. If the packet
 /// arrives late or twice, the token in the row is no longer smaller. If the action has a fence, the packet also advances
-/// the fence, in the same transaction and under the same condition as a grant. A row that is missing is created first.
+/// the fence, in the same transaction and under the same condition as a grant. A row that is missing is created first. A
+/// lease in a slot is [written to its slot](reassert).
 pub(in crate::store::mysql) fn renew(
     contender: &Contender,
     request: &RenewRequest,
@@ -102,14 +103,19 @@ pub(in crate::store::mysql) fn renew(
             lost_grant(action, grant.token, fenced),
         ),
     };
-    format!(
-        "{take}{create}{begin}UPDATE {} SET {facts},\
-         server={HERE},session_id=CONNECTION_ID(),has_queue_lock={has_queue_lock},renewed_at=UTC_TIMESTAMP(6),\
-         expires_at=UTC_TIMESTAMP(6)+INTERVAL {} MICROSECOND{sessions} WHERE {condition};\
-         SET {CHANGED}=ROW_COUNT();{commit}",
-        table(contender),
+    let lease = format!(
+        "{facts},server={HERE},session_id=CONNECTION_ID(),has_queue_lock={has_queue_lock},renewed_at=UTC_TIMESTAMP(6),\
+         expires_at=UTC_TIMESTAMP(6)+INTERVAL {} MICROSECOND{sessions}",
         contender.ttl.as_micros(),
-    )
+    );
+    let change = match request.reassertion {
+        Some(_) if !contender.limit.is_exclusive() => reassert(contender, grant, &lease),
+        _ => format!(
+            "{begin}UPDATE {} SET {lease} WHERE {condition};SET {CHANGED}=ROW_COUNT();{commit}",
+            table(contender)
+        ),
+    };
+    format!("{take}{create}{change}")
 }
 
 /// Returns the columns of a lost grant that a renewal does not change. The time of the grant is not known to this server,

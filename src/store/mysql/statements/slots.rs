@@ -22,9 +22,9 @@ use super::history::{insert_run_from_row, is_unnecessary, success};
 use super::queue::leave_queue;
 use super::select::proof;
 use super::selection::Selection;
-use crate::lease::OwnerId;
 use crate::lease::action::Action;
 use crate::lease::limit::Limit;
+use crate::lease::{Grant, OwnerId};
 use crate::store::session::SLOTS_MARK;
 use crate::store::{
     AcquireMode, AcquireRequest, Contender, FenceMode, HistoryOutcome, NotePlace, Noted, QueueLock,
@@ -64,14 +64,25 @@ pub(super) fn lock_record(action: &Action) -> String {
 
 /// Frees the record if no slot is held any more, and none contains a note of sessions, which the next holder has to end.
 /// The transaction has locked the record, so no grant comes between. The record then has no ttl, which a contender would
-/// otherwise take for that of a lease that the database may have lost.
+/// otherwise take for that of a lease that the database may have lost, and the highest token.
 pub(super) fn free_shared_record(action: &Action) -> String {
     format!(
-        "UPDATE dlock_lock SET owner_id=NULL,ttl_us=0,released_at=UTC_TIMESTAMP(6) WHERE action={action} AND owner_id={shared} \
+        "UPDATE dlock_lock SET owner_id=NULL,ttl_us=0,token=GREATEST(token,{highest}),released_at=UTC_TIMESTAMP(6) \
+         WHERE action={action} AND owner_id={shared} \
          AND NOT EXISTS(SELECT 1 FROM dlock_slot AS s WHERE s.action={action} \
          AND (s.owner_id IS NOT NULL OR s.sessions IS NOT NULL));",
+        highest = highest_slot_token(action),
         action = hex(action.as_str()),
         shared = hex(OwnerId::SHARED.bytes())
+    )
+}
+
+/// Returns an SQL expression for the highest token in the slots. It is above the token of the record if a holder has
+/// [written a lost grant again](reassert). Each later token must be higher.
+pub(super) fn highest_slot_token(action: &Action) -> String {
+    format!(
+        "COALESCE((SELECT MAX(t.token) FROM dlock_slot AS t WHERE t.action={}),0)",
+        hex(action.as_str())
     )
 }
 
@@ -204,25 +215,60 @@ fn update_record(contender: &Contender, request: &AcquireRequest, fence: FenceMo
             ),
             mark_noted_slots()
         ),
-        // No rule for a take-over applies to the record, also not the rules of programs that know no slots.
-        false => format!(
-            "owner_id={shared},holder='shared',host='',pid=0,user='',note='',pod='',namespace='',command='',\
-             server='',session_id=0,has_queue_lock=0,ttl_us={},renewals=0,min_hold=0,revoked_at=NULL,\
-             acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),\
-             expires_at='9999-12-31',released_at=NULL",
-            365_u64 * 86_400 * 1_000_000
-        ),
+        false => format!("renewals=0,{}", shared_lease()),
     };
     let not_done = is_unnecessary(contender)
         .map_or_else(String::new, |condition| format!(" AND NOT {condition}"));
     format!(
         "UPDATE dlock_lock SET {fenced}token={next_token},{lease} \
          WHERE action={action} AND {LOCKED} IS NOT NULL AND {version} AND {expected} AND {NOT_PAUSED}{not_done}{passable} AND {has_room};",
-        next_token = next_token(request),
+        next_token = next_token(request, Some(&contender.action)),
         action = hex(contender.action.as_str()),
         version = schema::current().accepts_tables(),
         passable = passable(fence),
         has_room = has_room(contender, request.owner_id),
+    )
+}
+
+/// Returns the assignments, except for the token and the renewals, that put the leases into slots.
+fn shared_lease() -> String {
+    // No rule for a take-over applies to the record, also not the rules of programs that know no slots.
+    format!(
+        "owner_id={},holder='shared',host='',pid=0,user='',note='',pod='',namespace='',command='',\
+         server='',session_id=0,has_queue_lock=0,ttl_us={},min_hold=0,revoked_at=NULL,\
+         acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),\
+         expires_at='9999-12-31',released_at=NULL",
+        hex(OwnerId::SHARED.bytes()),
+        365_u64 * 86_400 * 1_000_000
+    )
+}
+
+/// Writes a lost grant to its slot again, with `lease` as the assignments. The condition is that of
+/// [`can_reassert`](crate::store::lost_grant::can_reassert), and the token in the slot must be smaller than the token of
+/// the grant, so that a packet that arrives late or twice changes nothing. The database may also have lost the rows of the
+/// slots, whose numbers have no gap.
+pub(super) fn reassert(contender: &Contender, grant: Grant, lease: &str) -> String {
+    let action = hex(contender.action.as_str());
+    let token = grant.token;
+    let numbers = (1..=grant.slot).map(|number| format!("SELECT {number} AS slot"));
+    format!(
+        "BEGIN;SET {LOCKED}=NULL;SELECT token INTO {LOCKED} FROM dlock_lock WHERE action={action} AND {version} \
+         AND token<{token} AND (owner_id IS NULL OR owner_id={shared} OR min_hold=1) AND {NOT_PAUSED}{unfenced} FOR UPDATE;\
+         SET {LOCKED}=IF({has_room},{LOCKED},NULL);\
+         INSERT INTO dlock_slot (action,slot) SELECT {action},n.slot FROM ({numbers}) AS n WHERE {LOCKED} IS NOT NULL \
+         ON DUPLICATE KEY UPDATE action=dlock_slot.action;\
+         UPDATE dlock_slot SET slots={slots},{lease} \
+         WHERE action={action} AND slot={slot} AND owner_id IS NULL AND token<{token} AND {LOCKED} IS NOT NULL;\
+         SET {CHANGED}=ROW_COUNT();\
+         UPDATE dlock_lock SET renewals=renewals+1,{shared_lease} WHERE action={action} AND {CHANGED}>0;COMMIT;",
+        version = schema::current().accepts_tables(),
+        shared = hex(OwnerId::SHARED.bytes()),
+        unfenced = passable(FenceMode::Unchanged),
+        has_room = has_room(contender, grant.owner_id),
+        numbers = numbers.collect::<Vec<_>>().join(" UNION ALL "),
+        slots = slots(contender.limit),
+        slot = grant.slot,
+        shared_lease = shared_lease(),
     )
 }
 

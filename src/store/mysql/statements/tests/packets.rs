@@ -258,6 +258,19 @@ fn leases_in_slots() {
         "the action's row in dlock_slot; the session may take its holder lock",
         &statements::renew(&shared, &renew, None),
     );
+    let again = RenewRequest {
+        reassertion: Some(Reassertion {
+            renewals: 9,
+            fenced: false,
+        }),
+        grant: Grant { slot: 2, ..GRANT },
+        ..renew
+    };
+    assert_packet(
+        "reassertion_of_a_slot",
+        "the action's rows in dlock_lock and dlock_slot; rows of dlock_slot are created; the session may take its holder lock",
+        &statements::renew(&shared, &again, None),
+    );
     assert_packet(
         "release_of_a_slot",
         "the action's rows in dlock_lock and dlock_slot; the run is inserted into dlock_history, \
