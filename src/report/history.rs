@@ -18,7 +18,7 @@ use crate::store::{HistoryEntry, HistoryOutcome, LockRecord};
 use crate::sys::signal_name;
 
 /// The columns of the table.
-const COLUMNS: [TableColumn; 10] = [
+const COLUMNS: [TableColumn; 11] = [
     TableColumn::cut("ACTION", 0, 12),
     TableColumn::cut("RESULT", 1, 16),
     TableColumn::whole("ENDED", 2),
@@ -27,8 +27,9 @@ const COLUMNS: [TableColumn; 10] = [
     TableColumn::cut("COMMAND", 5, 12),
     TableColumn::cut("KEY", 6, 6),
     TableColumn::cut("NOTE", 7, 8),
-    TableColumn::whole("TOKEN", 8),
-    TableColumn::whole("STARTED", 9),
+    TableColumn::whole("SLOT", 8),
+    TableColumn::whole("TOKEN", 9),
+    TableColumn::whole("STARTED", 10),
 ];
 
 /// The times in the column ENDED.
@@ -48,7 +49,7 @@ pub fn table(entries: &[HistoryEntry], layout: Layout) -> String {
     layout.table(&COLUMNS, &widths, &rows)
 }
 
-fn rows(entries: &[HistoryEntry], layout: Layout, ended: EndTime) -> Vec<[Painted; 10]> {
+fn rows(entries: &[HistoryEntry], layout: Layout, ended: EndTime) -> Vec<[Painted; 11]> {
     let cells = |entry| cells(entry, layout, ended);
     entries.iter().map(cells).collect()
 }
@@ -58,9 +59,9 @@ fn rows(entries: &[HistoryEntry], layout: Layout, ended: EndTime) -> Vec<[Painte
 pub struct Following {
     layout: Layout,
     /// The first rows, from which the widths are computed together with each batch.
-    first_rows: Vec<[Painted; 10]>,
+    first_rows: Vec<[Painted; 11]>,
     /// The widths of the most recent batch. None before the first batch.
-    widths: Option<Widths<10>>,
+    widths: Option<Widths<11>>,
 }
 
 impl Following {
@@ -116,7 +117,7 @@ pub fn no_runs(named: &[LockRecord], is_filtered: bool) -> String {
     }
 }
 
-fn cells(entry: &HistoryEntry, layout: Layout, ended: EndTime) -> [Painted; 10] {
+fn cells(entry: &HistoryEntry, layout: Layout, ended: EndTime) -> [Painted; 11] {
     let plain = |text: &str| (text.to_owned(), Style::Plain);
     let (ended, lasted) = match (layout.is_full(), ended) {
         (true, _) => (entry.ended_at.clone(), duration(entry.duration)),
@@ -132,6 +133,7 @@ fn cells(entry: &HistoryEntry, layout: Layout, ended: EndTime) -> [Painted; 10] 
         plain(&entry.holder.command),
         plain(entry.key.as_deref().unwrap_or_default()),
         plain(&entry.holder.note),
+        plain(&entry.slot.map_or_else(String::new, |slot| slot.to_string())),
         (entry.token.to_string(), Style::Faint),
         plain(&entry.started_at),
     ]
@@ -230,6 +232,7 @@ pub struct RunJson<'a> {
     action: &'a str,
     once_key: Option<&'a str>,
     token: u64,
+    slot: Option<u32>,
     holder: &'a str,
     host: &'a str,
     pid: u32,
@@ -273,6 +276,7 @@ pub fn runs(entries: &[HistoryEntry]) -> impl Iterator<Item = RunJson<'_>> {
         action: entry.action.as_str(),
         once_key: entry.key.as_deref(),
         token: entry.token.0,
+        slot: entry.slot,
         holder: &entry.holder.label,
         host: &entry.holder.host,
         pid: entry.holder.pid,

@@ -108,6 +108,8 @@ pub struct HistoryEntry {
     pub key: Option<String>,
     /// Token of the run.
     pub token: Token,
+    /// Number of the slot of the lease. None if the lease was exclusive.
+    pub slot: Option<u32>,
     /// Holder of the run, or the operator who made the request.
     pub holder: Holder,
     /// Time of the grant or of the operator request, by the server's clock, as RFC 3339.

@@ -192,6 +192,7 @@ fn every_field_and_column_of_history_is_documented() {
         action: "init".parse().expect("a name"),
         key: None,
         token: Token(1),
+        slot: None,
         holder: Holder::default(),
         started_at: "then".to_owned(),
         ended_at: "now".to_owned(),

@@ -14,6 +14,7 @@ fn entry(outcome: HistoryOutcome) -> HistoryEntry {
         action: action("init"),
         key: None,
         token: TOKEN,
+        slot: None,
         holder: holder("web-1/4711", "release 42"),
         started_at: "2026-11-20T08:30:00.000000Z".to_owned(),
         ended_at: "2026-11-20T08:31:05.250000Z".to_owned(),
@@ -135,6 +136,15 @@ fn texts_without_runs() {
 #[test]
 fn table_of_every_outcome() {
     assert_snapshot!(tables(&outcomes()));
+}
+
+#[test]
+fn table_with_runs_in_slots() {
+    let in_slot = HistoryEntry {
+        slot: Some(2),
+        ..entry(HistoryOutcome::Exited(0))
+    };
+    assert_snapshot!(tables(&[in_slot, entry(HistoryOutcome::Lost)]));
 }
 
 #[test]

@@ -398,6 +398,7 @@ fn entry(row: &Row, action: Action) -> Result<Option<HistoryEntry>, Failure> {
         key: optional::<Vec<u8>>(row, "once_key")?
             .map(|key| String::from_utf8_lossy(&key).into_owned()),
         token: Token(required(row, "token")?),
+        slot: optional(row, "slot")?,
         holder: holder(row)?,
         started_at: time(row, "started_at")?.unwrap_or_default(),
         ended_at: time(row, "ended_at")?.unwrap_or_default(),

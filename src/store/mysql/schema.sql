@@ -76,6 +76,7 @@ CREATE TABLE IF NOT EXISTS dlock_history (
   processes_killed INT UNSIGNED NULL,                 -- number of processes that the command left, and that were killed
   dlock_status TINYINT UNSIGNED NULL,                 -- exit status of dlock; NULL: the command's own
   waited_us    BIGINT UNSIGNED NULL,                  -- time that the holder waited before started_at; NULL: unknown
+  slot         INT UNSIGNED    NULL,                  -- number of the slot; NULL: the lease was exclusive
   PRIMARY KEY (action, token, kind)
 ) ENGINE=InnoDB;
 

@@ -77,6 +77,7 @@ pub(super) fn entry(name: &str, token: u64) -> HistoryEntry {
         action: action(name),
         key: None,
         token: Token(token),
+        slot: None,
         holder: holder("web-1/1"),
         started_at: "2026-11-20T08:30:00.000000Z".to_owned(),
         ended_at: "2026-11-20T08:31:00.000000Z".to_owned(),

@@ -189,7 +189,7 @@ fn downgrade(database: &Database) {
     for statement in [
         "ALTER TABLE dlock_lock DROP COLUMN sessions",
         "ALTER TABLE dlock_history DROP COLUMN sessions_ended, DROP COLUMN processes_killed, DROP COLUMN dlock_status, \
-         DROP COLUMN waited_us",
+         DROP COLUMN waited_us, DROP COLUMN slot",
         "ALTER TABLE dlock_waiter DROP COLUMN waits_again, DROP COLUMN inside_action, DROP COLUMN inside_token",
         "UPDATE dlock_schema SET version=1",
     ] {
@@ -230,6 +230,7 @@ fn tables_of_version_2_work_until_setup_adds_the_slots() {
         let database = set_up(flavour);
         let before = definitions(&database);
         execute(&database, "DROP TABLE dlock_slot");
+        execute(&database, "ALTER TABLE dlock_history DROP COLUMN slot");
         execute(&database, "UPDATE dlock_schema SET version=2");
         let exec = ["exec", "-a", "init", "--", "echo", "ran"];
         Dlock::on(&database, exec).run().expect(0, "ran\n", "");

@@ -62,9 +62,13 @@ pub(super) const TO_VERSION_2: Upgrade = Upgrade {
     ],
 };
 
-/// Adds the table of the slots. A program of version 2 sees that the action of a lease in a slot is held.
+/// Adds the table of the slots, and the number of the slot of a run. A program of version 2 sees that the action of a lease in a slot is held.
 pub(super) const TO_VERSION_3: Upgrade = Upgrade {
     version: 3,
     min_version: 1,
-    columns: &[],
+    columns: &[NewColumn {
+        table: "dlock_history",
+        name: "slot",
+        definition: "INT UNSIGNED NULL",
+    }],
 };

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::super::schema::VERSION_COLUMNS;
 use super::fragments::{CHANGED, FACTS, REQUEST, ago, facts, hex};
 use super::selection::Selection;
+use super::slots::SLOTS;
 use crate::lease::Token;
 use crate::lease::action::Action;
 use crate::lease::once::{Once, OnceKey};
@@ -128,11 +129,16 @@ pub(super) fn insert_run_from_row(table: &str, outcome: HistoryOutcome, conditio
         HistoryOutcome::Lost => "LEAST(UTC_TIMESTAMP(6),GREATEST(expires_at,acquired_at))",
         _ => "UTC_TIMESTAMP(6)",
     };
+    // Tables without slots lack the column.
+    let slot = match table {
+        SLOTS => ",slot",
+        _ => "",
+    };
     entry_until(
         ended_at,
         outcome,
-        "started_at",
-        &format!("action,token,{FACTS},acquired_at"),
+        &format!("started_at{slot}"),
+        &format!("action,token,{FACTS},acquired_at{slot}"),
         &format!("{table} WHERE {condition} FOR UPDATE"),
     )
 }
@@ -190,11 +196,23 @@ pub(super) fn insert_run(
     let sessions_ended = unless_0(run.sessions_ended);
     let processes_killed = unless_0(run.processes_killed);
     let dlock_status = or_null(run.dlock_status.map(u32::from));
+    let (slot_column, slot) = match contender.limit.is_exclusive() {
+        true => Default::default(),
+        false => (
+            ",slot",
+            format!(
+                ",(SELECT s.slot FROM dlock_slot AS s WHERE s.action={} AND s.token={token})",
+                hex(contender.action.as_str())
+            ),
+        ),
+    };
     let entry = entry(
         run.outcome,
-        "once_key,started_at,sessions_ended,processes_killed,dlock_status,waited_us",
         &format!(
-            "{values},UTC_TIMESTAMP(6)-INTERVAL {took} MICROSECOND,{sessions_ended},{processes_killed},{dlock_status},{waited}"
+            "once_key,started_at,sessions_ended,processes_killed,dlock_status,waited_us{slot_column}"
+        ),
+        &format!(
+            "{values},UTC_TIMESTAMP(6)-INTERVAL {took} MICROSECOND,{sessions_ended},{processes_killed},{dlock_status},{waited}{slot}"
         ),
         &format!("DUAL WHERE {freed}"),
     );

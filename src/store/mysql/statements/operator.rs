@@ -153,9 +153,9 @@ fn apply_to_slots(request: &OperatorRequest, wakes: bool) -> String {
     );
     let entries = entry(
         outcome,
-        "kind,started_at",
+        "kind,started_at,slot",
         &format!(
-            "action,token,{},{OPERATOR_ACTION},UTC_TIMESTAMP(6)",
+            "action,token,{},{OPERATOR_ACTION},UTC_TIMESTAMP(6),slot",
             facts.join(",")
         ),
         &format!("dlock_slot WHERE {shown} FOR UPDATE"),
