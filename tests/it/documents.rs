@@ -105,7 +105,7 @@ fn the_grants_in_the_documents_are_those_that_setup_prints() {
         lines.map(str::to_owned).collect()
     };
     let wanted = grants(&printout(Some("dlock"), "dlock"));
-    assert_eq!(wanted.len(), 10, "{wanted:?}");
+    assert_eq!(wanted.len(), 11, "{wanted:?}");
     let path = "man/dlock.7";
     assert_eq!(grants(&document(path)), wanted, "{path}");
 }

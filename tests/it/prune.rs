@@ -57,6 +57,7 @@ fn unused_locks_are_removed_with_their_history_and_others_are_kept() {
             exec(&database, name, &[]);
         }
         exec(&database, "fenced", &["--fence"]);
+        exec(&database, "other", &["--shared"]);
         exec(&database, "done", &["--once"]);
         let pause = ["release", "paused", "--yes", "--create", "--pause", "100d"];
         Dlock::on(&database, pause).run().expect(0, "", "paused");
@@ -92,7 +93,7 @@ fn unused_locks_are_removed_with_their_history_and_others_are_kept() {
             .expect(0, "", "dlock: removed 4 locks\n");
         assert_eq!(names(&database), ["done", "init", "new", "paused"]);
         let mut admin = database.admin_conn();
-        for table in ["dlock_history", "dlock_fence"] {
+        for table in ["dlock_history", "dlock_fence", "dlock_slot"] {
             let count = format!("SELECT COUNT(*) FROM {table} WHERE action IN ('other','fenced')");
             let count: Option<u64> = admin.query_first(count).expect("root may read");
             assert_eq!(count, Some(0), "{flavour}: {table}");

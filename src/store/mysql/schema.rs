@@ -63,7 +63,7 @@ fn table_grants(prefix: &str, account: &str) -> String {
 }
 
 /// Tables from which `dlock prune` deletes rows although `exec` may not.
-const PRUNED: [&str; 2] = ["dlock_lock", "dlock_fence"];
+const PRUNED: [&str; 3] = ["dlock_lock", "dlock_fence", "dlock_slot"];
 
 /// Returns the GRANT statements that an account needs to run `prune` beside those of [`table_grants`], one per line, as
 /// comments.

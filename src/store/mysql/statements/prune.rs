@@ -53,7 +53,8 @@ pub(in crate::store::mysql) fn prune(prunable: &Prunable, filter: &PruneFilter) 
             "dlock_history",
             "dlock_success",
             "dlock_waiter",
-            "dlock_fence"
+            "dlock_fence",
+            "dlock_slot",
         ]
         .map(delete)
         .concat(),
