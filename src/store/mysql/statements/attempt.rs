@@ -4,14 +4,13 @@ use super::super::schema;
 use super::database_id::{not_before, read_database};
 use super::fence::{fence_transaction, passable};
 use super::fragments::{
-    CHANGED, HERE, NOT_PAUSED, READ_ONLY, SERVER_TIME, assignments, hex, owns_queue_lock,
-    queue_lock_name, take_queue_lock,
+    CHANGED, HERE, NOT_PAUSED, READ_ONLY, SERVER_TIME, assignments, hex, highest_slot_token,
+    owns_queue_lock, queue_lock_name, take_queue_lock,
 };
 use super::handoff;
 use super::history::{insert_run_from_row, is_unnecessary};
 use super::queue::{Marks, is_behind};
 use super::select::proof;
-use super::slots::highest_slot_token;
 use crate::lease::OwnerId;
 use crate::lease::action::Action;
 use crate::mutant::{self, Safeguard};

@@ -1,5 +1,6 @@
 //! The parts that several statements share: names, conditions, literals and expressions.
 
+use crate::lease::action::Action;
 use crate::store::Holder;
 
 /// Identity of the server that executes the packet. Session ids and named locks are valid only on this server.
@@ -129,4 +130,16 @@ pub(super) fn hex(bytes: impl AsRef<[u8]>) -> String {
     }
     text.push('\'');
     text
+}
+
+/// The table of the leases in slots. It has the columns of a lease that `dlock_lock` has.
+pub(super) const SLOTS: &str = "dlock_slot";
+
+/// Returns an SQL expression for the highest token in the slots. It is above the token of the record if a holder has
+/// [written a lost grant again](super::slots::reassert). Each later token must be higher.
+pub(super) fn highest_slot_token(action: &Action) -> String {
+    format!(
+        "COALESCE((SELECT MAX(t.token) FROM dlock_slot AS t WHERE t.action={}),0)",
+        hex(action.as_str())
+    )
 }

@@ -7,9 +7,8 @@
 use std::time::Duration;
 
 use super::super::schema::VERSION_COLUMNS;
-use super::fragments::{CHANGED, FACTS, REQUEST, ago, facts, hex};
+use super::fragments::{CHANGED, FACTS, REQUEST, SLOTS, ago, facts, hex};
 use super::selection::Selection;
-use super::slots::SLOTS;
 use crate::lease::Token;
 use crate::lease::action::Action;
 use crate::lease::once::{Once, OnceKey};

@@ -4,7 +4,7 @@ use super::super::schema;
 use super::create_row::create_row;
 use super::fence::{fence_transaction, passable};
 use super::fragments::{
-    CHANGED, HERE, NOT_PAUSED, REQUEST, assignments, hex, owns_queue_lock, queue_lock_name,
+    CHANGED, HERE, NOT_PAUSED, REQUEST, SLOTS, assignments, hex, owns_queue_lock, queue_lock_name,
     take_queue_lock,
 };
 use super::handoff;
@@ -12,7 +12,7 @@ use super::history::{
     insert_run, insert_run_from_row, is_recorded, prune_history, recorded_outcome,
 };
 use super::queue::leave_queue;
-use super::slots::{SLOTS, free_shared_record, lease_lock_name, lock_record, reassert, table};
+use super::slots::{free_shared_record, lease_lock_name, lock_record, reassert, table};
 use crate::lease::action::Action;
 use crate::lease::{OwnerId, Token};
 use crate::store::session::FoundSessions;

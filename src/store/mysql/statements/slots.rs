@@ -15,7 +15,8 @@ use super::attempt::{end_of_old_holder, lease, next_token, required, seen, take_
 use super::database_id::read_database;
 use super::fence::{fence_transaction, passable};
 use super::fragments::{
-    CHANGED, HERE, NOT_PAUSED, REQUEST, SERVER_TIME, ago, hex, queue_lock_name,
+    CHANGED, HERE, NOT_PAUSED, REQUEST, SERVER_TIME, SLOTS, ago, hex, highest_slot_token,
+    queue_lock_name,
 };
 use super::handoff;
 use super::history::{insert_run_from_row, is_unnecessary, success};
@@ -33,9 +34,6 @@ use crate::store::{
 
 /// The token of the record while the transaction has locked it. NULL if it has not.
 const LOCKED: &str = "@dlock_locked";
-
-/// The table of the leases in slots. It has the columns of a lease that `dlock_lock` has.
-pub(super) const SLOTS: &str = "dlock_slot";
 
 /// Returns the table that contains the leases of `contender`.
 pub(super) fn table(contender: &Contender) -> &'static str {
@@ -74,15 +72,6 @@ pub(super) fn free_shared_record(action: &Action) -> String {
         highest = highest_slot_token(action),
         action = hex(action.as_str()),
         shared = hex(OwnerId::SHARED.bytes())
-    )
-}
-
-/// Returns an SQL expression for the highest token in the slots. It is above the token of the record if a holder has
-/// [written a lost grant again](reassert). Each later token must be higher.
-pub(super) fn highest_slot_token(action: &Action) -> String {
-    format!(
-        "COALESCE((SELECT MAX(t.token) FROM dlock_slot AS t WHERE t.action={}),0)",
-        hex(action.as_str())
     )
 }
 
