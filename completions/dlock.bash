@@ -17,11 +17,11 @@ _dlock_option() {
             esac
             ;;
         exec)
-            options='-a --action -t --ttl -w --wait -n --nonblock -E --conflict-exit-code --once --once-per --min-hold --connect-timeout --grace --stop-signal --max-runtime --server-sessions --heartbeat-file --holder --note --slots --shared --fence --hide-credentials --history --hide-args --metrics-file --on-event -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            options='-a --action -t --ttl -w --wait -n --nonblock -E --conflict-exit-code --connect-timeout --max-runtime --server-sessions --heartbeat-file --holder --note --slots --shared --fence --history --metrics-file --on-event --once --once-per --min-hold --grace --stop-signal --hide-credentials --hide-args -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
             arguments='name'
             case $2 in
                 -a | --action) kind='name' ;;
-                -t | --ttl | -w | --wait | -E | --conflict-exit-code | --once-per | --min-hold | --connect-timeout | --grace | --stop-signal | --max-runtime | --holder | --note | --slots | --history | --url | --host | --port | --user | --database) kind='text' ;;
+                -t | --ttl | -w | --wait | -E | --conflict-exit-code | --connect-timeout | --max-runtime | --holder | --note | --slots | --history | --once-per | --min-hold | --grace | --stop-signal | --url | --host | --port | --user | --database) kind='text' ;;
                 --server-sessions) kind='kill wait ignore' ;;
                 --heartbeat-file | --metrics-file | --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
                 --on-event) kind='command' ;;

@@ -27,6 +27,7 @@ pub mod once;
 pub mod parse;
 pub mod prune;
 pub mod release;
+pub mod run;
 #[cfg(feature = "serve")]
 pub mod serve;
 pub mod setup;

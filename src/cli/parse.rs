@@ -323,12 +323,12 @@ mod tests {
                 panic!("the subcommand is not exec");
             };
             assert_eq!(
-                exec.names.actions(),
+                exec.run.names.actions(),
                 ["init".parse().expect("a name")],
                 "{line}"
             );
             assert_eq!(exec.command, ["ls", "-a"], "{line}");
-            assert_eq!(exec.server_sessions, SessionPolicy::Kill);
+            assert_eq!(exec.run.server_sessions, SessionPolicy::Kill);
         }
         for line in ["dlock release init", "dlock wait init"] {
             parsed(line);

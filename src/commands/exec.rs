@@ -2,7 +2,7 @@
 //! the lock, notifies the observers, and exits.
 //!
 //! The module `driver` has the only loop: it receives every event on the main thread, and passes it to the keeper, which
-//! decides everything about the lease, or to the module `work`, which is the command under the monitor. The modules `plan` and
+//! decides everything about the lease, or to its work, the command under the monitor (`supervised`). The modules `plan` and
 //! `start` prepare the settings, the processes and the threads of a run.
 
 mod abandoned;
@@ -14,9 +14,10 @@ mod observers;
 mod plan;
 mod run_lease;
 mod start;
+mod supervised;
 mod work;
 
-use self::plan::ExecPlan;
+use self::plan::RunPlan;
 use crate::cli::exec::ExecArgs;
 use crate::exit::{ExitError, Status};
 use crate::report::Report;
@@ -29,7 +30,7 @@ use crate::sys::proc;
 /// Fails if the command cannot be started, if the lock cannot be acquired, if `--once` finds a
 /// recorded success, if a signal ends the wait, or if a process of the command is left behind.
 pub fn run(args: ExecArgs, targets: Targets, report: &Report) -> anyhow::Result<Status> {
-    if let Some(first) = args.names.actions().iter().min() {
+    if let Some(first) = args.run.names.actions().iter().min() {
         report.about(first);
     }
     proc::check().map_err(|why| {
@@ -37,8 +38,8 @@ pub fn run(args: ExecArgs, targets: Targets, report: &Report) -> anyhow::Result<
         let text = format!("{fact}, so dlock could not stop the descendants of the command; {fix}");
         ExitError::new(Status::CONFIG, text)
     })?;
-    let connect_timeout = args.connect_timeout;
-    let mut plan = ExecPlan::new(args, &targets)?;
+    let connect_timeout = args.run.connect_timeout;
+    let mut plan = RunPlan::of_command(args, &targets)?;
     let mut outer = None;
     for contender in plan.contenders.clone() {
         if let Some(token) = nested::outer_token(&contender, &targets, connect_timeout)? {

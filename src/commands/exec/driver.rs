@@ -8,18 +8,21 @@
 mod notices;
 mod reminders;
 
+use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 use super::exits::monitor_gone;
 use super::observers::RunObservers;
-use super::plan::ExecPlan;
+use super::plan::RunPlan;
 use super::run_lease::RunLease;
-use super::work::{Work, WorkEvent, still_alive};
+use super::supervised::still_alive;
+use super::work::{Work, WorkEvent};
 use crate::event::event_loop::{EventLoop, LONGEST_SLEEP};
 use crate::event::{Event, LeaseEvent};
 use crate::exit::{ExitError, Status};
 use crate::lease::instant::BootInstant;
-use crate::outcome::RunOutcome;
+use crate::outcome::{KilledRemains, RunFacts, RunOutcome};
 use crate::process::hook;
 use crate::process::monitor::ParentMessage;
 use crate::process::supervisor::{KILL, StopReason};
@@ -33,20 +36,47 @@ use crate::sys::clock;
 use crate::sys::signal::{self, JobControl, SIGTSTP, SIGWINCH, Signal};
 use crate::sys::tree::ExitReason;
 
-/// Drives the keepers of a run and one command.
+/// Minimum time by which a sleep of the event loop must be too long to count as a stop of this process.
+const MIN_STOP: Duration = Duration::from_millis(500);
+
+/// Drives the keepers of a run and its work.
 pub(super) struct Driver<'a> {
-    pub(super) plan: &'a ExecPlan,
+    pub(super) plan: &'a RunPlan,
     pub(super) report: &'a Report,
     pub(super) events: EventLoop,
     pub(super) keepers: Keepers,
     pub(super) targets: Targets,
     /// The readers, the texts and the clock of each lease that was granted or is awaited.
     pub(super) leases: Vec<RunLease<'a>>,
-    pub(super) work: Work<'a>,
+    pub(super) work: Box<dyn Work + 'a>,
+    /// The state of the work. None before its start.
+    pub(super) started: Option<Started>,
     /// Metrics file and hooks of the run.
     pub(super) observers: RunObservers,
     /// How the run will end. None until that is known.
     pub(super) end: Option<RunEnd>,
+}
+
+/// The work of a run that has started.
+pub(super) struct Started {
+    at: BootInstant,
+    /// The time before the start.
+    waited: Duration,
+    /// Time for which this process did not run since the most recent successful renewal. None if it was not stopped.
+    stopped_for: Option<Duration>,
+    /// Error number of the latest check of the heartbeat file. None if the file can be read.
+    heartbeat_error: Option<i32>,
+}
+
+impl Started {
+    const fn new(at: BootInstant, waited: Duration) -> Self {
+        Self {
+            at,
+            waited,
+            stopped_for: None,
+            heartbeat_error: None,
+        }
+    }
 }
 
 /// How a run ends.
@@ -75,7 +105,7 @@ impl Driver<'_> {
         while let Some(wake) = self.step() {
             let started = clock::now();
             let event = self.receive(wake);
-            self.work.slept(clock::now().since(started));
+            self.slept(clock::now().since(started));
             self.handle(event);
             if self.work.kill_orphans() {
                 // The monitor is dead, so this process has killed the tree.
@@ -141,7 +171,7 @@ impl Driver<'_> {
 
     /// Returns true from the start of the command until its end.
     fn is_working(&self) -> bool {
-        self.work.has_started() && !matches!(self.end, Some(RunEnd::Ended(_)))
+        self.started.is_some() && !matches!(self.end, Some(RunEnd::Ended(_)))
     }
 
     /// Waits for the next event until `until`, and handles what does not depend on the phase of the lease.
@@ -192,15 +222,16 @@ impl Driver<'_> {
                     .handle_all(now, || Input::Connections(connections.clone()));
             }
             Some(Event::Heartbeat) => {
-                self.work.heartbeat_error = None;
+                self.heartbeat_failed(None);
                 self.keepers.handle_all(now, || Input::Heartbeat);
             }
-            Some(Event::HeartbeatUnreadable(errno)) => self.work.heartbeat_error = Some(errno),
+            Some(Event::HeartbeatUnreadable(errno)) => self.heartbeat_failed(Some(errno)),
             Some(Event::Hook(..) | Event::Metrics(_)) => {}
             None => {
                 self.report_turn();
                 if let (true, Some(deadline)) = (self.is_working(), self.keepers.deadline()) {
-                    self.work.enforce(deadline);
+                    let event = self.work.enforce(deadline);
+                    self.work_event(event);
                 }
             }
         }
@@ -234,13 +265,11 @@ impl Driver<'_> {
     /// Handles a signal: the command gets it while it runs. Before and after that, it ends the wait.
     fn signal(&mut self, signal: Signal) {
         if self.is_working() {
-            if let Some(pid) = self.work.signal(signal) {
-                let reason = still_alive(pid, self.plan);
-                self.ended(RunOutcome::LeftBehind, None, reason);
-            }
+            let event = self.work.signal(signal);
+            self.work_event(event);
         } else if signal::is_fatal(signal.number) {
             self.give_up(ExitError::interrupted(signal.number, &self.plan.names));
-        } else if signal.number == SIGWINCH && !self.work.has_started() {
+        } else if signal.number == SIGWINCH && !self.started.is_some() {
             self.report.resized();
             self.report_turn();
         }
@@ -253,7 +282,7 @@ impl Driver<'_> {
     }
 
     fn monitor_message(&mut self, message: ParentMessage) {
-        if !self.work.has_started() {
+        if !self.started.is_some() {
             if let ParentMessage::Gone(end) = message {
                 self.give_up(monitor_gone(end));
             }
@@ -262,7 +291,12 @@ impl Driver<'_> {
         if !self.is_working() {
             return;
         }
-        match self.work.handle_message(message) {
+        let event = self.work.handle_message(message);
+        self.work_event(event);
+    }
+
+    fn work_event(&mut self, event: WorkEvent) {
+        match event {
             WorkEvent::None => {}
             WorkEvent::Expired => self.expired(),
             WorkEvent::MonitorDied(end) => {
@@ -271,6 +305,10 @@ impl Driver<'_> {
             }
             WorkEvent::Ended(end, stop_reason) => self.work_ended(end, stop_reason),
             WorkEvent::NeverRan(outcome, why) => self.ended(outcome, None, why),
+            WorkEvent::LeftBehind(pid) => {
+                let reason = still_alive(pid, self.plan);
+                self.ended(RunOutcome::LeftBehind, None, reason);
+            }
         }
     }
 
@@ -281,7 +319,8 @@ impl Driver<'_> {
             return;
         };
         lease.texts.disconnected();
-        let why = self.work.why_not_renewed(keeper);
+        let started = self.started.as_ref();
+        let why = why_not_renewed(keeper, started, self.plan.heartbeat_file.as_deref());
         let why = format!("cannot keep {}: {why}", lease.contender.action);
         self.lost(None, &why, "stopping");
     }
@@ -297,7 +336,7 @@ impl Driver<'_> {
     /// Records how the run has ended, and lets the keepers release the leases, unless a process of the command is alive.
     /// `stopped` is how the command has ended if it was stopped because a lease is lost.
     fn ended(&mut self, outcome: RunOutcome, stopped: Option<ExitReason>, reason: String) {
-        let facts = self.work.facts();
+        let facts = self.facts();
         let has_succeeded = outcome == RunOutcome::Exited(0);
         let must_record = has_succeeded && self.plan.first().once.is_some();
         let mut run = EndedRun {
@@ -312,7 +351,7 @@ impl Driver<'_> {
                 may_hand_off: self.plan.first().once.is_none(),
             },
         };
-        let sessions = match has_succeeded && !self.work.was_killed() {
+        let sessions = match has_succeeded && self.work.killed().is_none() {
             false => LeftSessions::End,
             true if self.report.is_verbose() => LeftSessions::Look,
             true => LeftSessions::Keep,
@@ -344,6 +383,33 @@ impl Driver<'_> {
             }
         }
         self.end = Some(RunEnd::Ended(run));
+    }
+
+    /// Returns the facts of the run, which has just ended.
+    fn facts(&self) -> RunFacts {
+        let now = clock::now();
+        let started = self.started.as_ref();
+        RunFacts {
+            waited: started.map_or(Duration::ZERO, |started| started.waited),
+            took: started.map_or(Duration::ZERO, |started| now.since(started.at)),
+            killed: KilledRemains {
+                sessions: 0,
+                processes: self.work.killed().unwrap_or(0),
+            },
+        }
+    }
+
+    /// Records that a sleep of the event loop has taken the time `took`.
+    fn slept(&mut self, took: Duration) {
+        if let (true, Some(started)) = (took >= LONGEST_SLEEP + MIN_STOP, &mut self.started) {
+            started.stopped_for = Some(took);
+        }
+    }
+
+    fn heartbeat_failed(&mut self, errno: Option<i32>) {
+        if let Some(started) = &mut self.started {
+            started.heartbeat_error = errno;
+        }
     }
 
     fn has_live_process(&self) -> bool {
@@ -382,5 +448,31 @@ impl Driver<'_> {
     pub(super) fn stop(self) {
         self.events.stop();
         self.work.end();
+    }
+}
+
+/// Returns the reason why the lease of `keeper` cannot be kept.
+fn why_not_renewed(
+    keeper: &Keeper,
+    started: Option<&Started>,
+    heartbeat_file: Option<&Path>,
+) -> String {
+    match (keeper.renewal_failure(), heartbeat_file) {
+        (_, Some(file)) if keeper.is_silent() => {
+            let why = match started.and_then(|started| started.heartbeat_error) {
+                Some(errno) => {
+                    format!("cannot be read: {}", io::Error::from_raw_os_error(errno))
+                }
+                None => "does not change".to_owned(),
+            };
+            format!("no heartbeat, because {} {why}", file.display())
+        }
+        (Some(failure), _) => failure.to_string(),
+        (None, _) => match started.and_then(|started| started.stopped_for) {
+            Some(stopped_for) => {
+                format!("dlock was stopped for {}", messages::duration(stopped_for))
+            }
+            None => "no response from the server".to_owned(),
+        },
     }
 }

@@ -12,7 +12,7 @@ use crate::cli::observe::ObserveArgs;
 use crate::event::Event;
 use crate::event::queue::EventSender;
 use crate::exit::{ExitCause, ExitError, Status};
-use crate::lease::Token;
+use crate::lease::Grant;
 use crate::lease::instant::BootInstant;
 use crate::metrics::writer::{Note, Writer};
 use crate::metrics::{MetricsResult, RunMetrics};
@@ -80,11 +80,11 @@ impl RunObservers {
         Ok(())
     }
 
-    /// Records that the leases are granted, with a token for each, the first of them in `slot`, and that the command starts.
-    pub(super) fn granted(&mut self, tokens: Vec<Token>, slot: u32) {
+    /// Records that the leases of `grants` are granted, and that the work starts.
+    pub(super) fn granted(&mut self, grants: &[Grant]) {
         self.granted = Some(clock::now());
-        self.facts.slot = Some(slot);
-        self.facts.tokens = tokens;
+        self.facts.slot = grants.first().map(|grant| grant.slot);
+        self.facts.tokens = grants.iter().map(|grant| grant.token).collect();
         self.facts.held = true;
         self.write();
         self.run(HookTrigger::Granted);

@@ -11,7 +11,10 @@ use super::command_line;
 use super::exits::unstartable;
 use crate::cli::environment;
 use crate::cli::exec::ExecArgs;
+use crate::cli::name::NamesArgs;
 use crate::cli::observe::ObserveArgs;
+use crate::cli::once::OnceArgs;
+use crate::cli::run::RunArgs;
 use crate::cli::value::Wait;
 use crate::commands::{holder, truncated};
 use crate::config::connection_variables;
@@ -20,6 +23,7 @@ use crate::exit::{ExitError, Status};
 use crate::lease::Token;
 use crate::lease::action::Action;
 use crate::lease::timing::Timing;
+use crate::process::supervisor::TERM;
 use crate::protocol::acquire::WaitLimits;
 use crate::protocol::keeper::KeeperSettings;
 use crate::protocol::renew::Liveness;
@@ -34,7 +38,7 @@ use crate::sys::signal::JobControl;
 use crate::sys::terminal;
 
 /// A run with its settings, which are validated as far as possible without a server.
-pub(super) struct ExecPlan {
+pub(super) struct RunPlan {
     /// The contender for each name, in the order of the bytes of the names. All processes acquire several leases in this
     /// order, so no two of them wait for each other.
     pub(super) contenders: Vec<Contender>,
@@ -64,26 +68,46 @@ pub(super) struct ExecPlan {
 /// Maximum number of names of a run. Each has a connection of its own.
 const MAX_NAMES: usize = 16;
 
-impl ExecPlan {
+impl RunPlan {
     /// Creates the plan of a run on one of `targets`.
     ///
     /// # Errors
     /// Fails if the names are invalid together, if the ttl is too short for the other durations, or if the command does not
     /// exist or is not executable.
-    pub(super) fn new(args: ExecArgs, targets: &Targets) -> anyhow::Result<Self> {
-        let timing =
-            Timing::new(args.ttl, args.grace).map_err(|why| ExitError::new(Status::USAGE, why))?;
-        let actions = sorted(&args).map_err(|why| ExitError::new(Status::USAGE, why))?;
-        let limit = args.limit();
+    pub(super) fn of_command(args: ExecArgs, targets: &Targets) -> anyhow::Result<Self> {
         let program = args.command.first().context("no command")?;
         find_program(program, env::var_os("PATH").as_deref())
             .map_err(|why| unstartable(&args.command, &why))?;
-        let command = match args.hide_args || args.history == 0 {
+        let shown = match args.hide_args || args.run.history == 0 {
             true => command_line::program(&args.command),
             false => command_line::redacted(&args.command),
         };
+        Ok(Self {
+            command: args.command,
+            stop_signal: args.stop_signal,
+            hidden_variables: hidden_variables(args.hide_credentials),
+            unkept_inside: args.unkept_inside,
+            ..Self::new(args.run, args.grace, &args.once, shown, targets)?
+        })
+    }
+
+    /// Creates the plan of a run without a command. `shown` describes its work in the tables.
+    ///
+    /// # Errors
+    /// Fails if the names are invalid together, or if the ttl is too short for the other durations.
+    pub(in crate::commands) fn new(
+        args: RunArgs,
+        grace: Option<Duration>,
+        once: &OnceArgs,
+        shown: String,
+        targets: &Targets,
+    ) -> Result<Self, ExitError> {
+        let usage = |why| ExitError::new(Status::USAGE, why);
+        let timing = Timing::new(args.ttl, grace).map_err(|why| usage(why.to_string()))?;
+        let actions = sorted(&args.names, once).map_err(usage)?;
+        let limit = args.limit();
         let holder = Holder {
-            command: truncated(command),
+            command: truncated(shown),
             ..holder(args.holder, args.note)
         };
         let contender = |action| Contender {
@@ -91,7 +115,7 @@ impl ExecPlan {
             holder: holder.clone(),
             ttl: timing.ttl,
             limit,
-            once: args.once.once(),
+            once: once.once(),
             history: args.history,
             fence: match args.fence {
                 true => FenceMode::Advance,
@@ -121,19 +145,19 @@ impl ExecPlan {
                 },
                 checks_address: address_reader::is_checked(targets),
             },
-            command: args.command,
+            command: Vec::new(),
             heartbeat_file: args.heartbeat_file,
             max_runtime: args.max_runtime,
-            min_hold: args.once.min_hold.unwrap_or_default(),
+            min_hold: once.min_hold.unwrap_or_default(),
             conflict_status: Status::from_code(args.conflict_exit_code),
             job_control: match terminal::is_controlling() {
                 true => JobControl::Announced,
                 false => JobControl::Off,
             },
-            stop_signal: args.stop_signal,
+            stop_signal: TERM,
             observe: args.observe,
-            hidden_variables: hidden_variables(args.hide_credentials),
-            unkept_inside: args.unkept_inside,
+            hidden_variables: hidden_variables(false),
+            unkept_inside: Vec::new(),
         })
     }
 
@@ -181,12 +205,12 @@ impl ExecPlan {
     }
 }
 
-/// Returns the names in `args` in the order in which all processes acquire them.
+/// Returns `names` in the order in which all processes acquire them.
 ///
 /// # Errors
 /// Fails if a name occurs twice, if there are too many, or if an option works only with one name.
-fn sorted(args: &ExecArgs) -> Result<Vec<Action>, String> {
-    let mut actions = args.names.actions();
+fn sorted(names: &NamesArgs, once: &OnceArgs) -> Result<Vec<Action>, String> {
+    let mut actions = names.actions();
     if actions.len() > MAX_NAMES {
         return Err(format!(
             "{} names are given; at most {MAX_NAMES} are allowed: let one name stand for several of them, as in \
@@ -204,7 +228,7 @@ fn sorted(args: &ExecArgs) -> Result<Vec<Action>, String> {
         let once = once.collect::<Vec<_>>().join(" ");
         return Err(format!("{twice} is given twice: write {once}"));
     }
-    if actions.len() > 1 && args.once.once().is_some() {
+    if actions.len() > 1 && once.once().is_some() {
         return Err(String::from(
             "--once and --once-per work with one name: give them to a second dlock inside, as in \
              dlock exec -a api -a web -- dlock exec deploy --once=v42 -- ./deploy.sh",

@@ -24,8 +24,6 @@ pub(super) struct RunLease<'a> {
     pub(super) clock: ClockComparison,
     /// The token of the grant. None before the grant.
     pub(super) token: Option<Token>,
-    /// Number of the slot of the lease. 1 if it is exclusive.
-    pub(super) slot: u32,
 }
 
 impl<'a> RunLease<'a> {
@@ -52,7 +50,6 @@ impl<'a> RunLease<'a> {
             address_reader,
             clock: ClockComparison::default(),
             token: None,
-            slot: 1,
         })
     }
 

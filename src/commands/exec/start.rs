@@ -10,8 +10,8 @@ use super::abandoned::Abandoned;
 use super::driver::Driver;
 use super::nested;
 use super::observers::RunObservers;
-use super::plan::ExecPlan;
-use super::work::Work;
+use super::plan::RunPlan;
+use super::supervised::SupervisedCommand;
 use crate::commands::outer;
 use crate::event::event_loop::EventLoop;
 use crate::event::heartbeat;
@@ -29,7 +29,7 @@ use crate::sys::{clock, inherited, random};
 /// Number of checks of the heartbeat file in one renewal interval.
 const HEARTBEAT_CHECKS: u32 = 4;
 
-impl ExecPlan {
+impl RunPlan {
     /// Starts the monitor, which delays the command until the grant, and then starts the threads.
     ///
     /// # Errors
@@ -66,7 +66,8 @@ impl ExecPlan {
             keepers: Keepers::new(owner_ids, self.keeper, clock::now()),
             targets,
             leases: Vec::new(),
-            work: Work::new(self, report, monitor),
+            work: Box::new(SupervisedCommand::new(self, report, monitor)),
+            started: None,
             observers,
             end: None,
         };

@@ -1,21 +1,17 @@
 //! The command under the monitor: its start, its signals, and its end. Runs on the main thread.
 
-use std::io;
 use std::time::Duration;
 
 use super::exits::unstartable;
-use super::plan::ExecPlan;
+use super::plan::RunPlan;
+use super::work::{Work, WorkEvent};
 use crate::event::connections::ConnectionWatcher;
-use crate::event::event_loop::LONGEST_SLEEP;
 use crate::event::queue::EventSender;
-use crate::lease::Token;
+use crate::lease::Grant;
 use crate::lease::instant::{BootInstant, Deadline};
-use crate::outcome::{KilledRemains, RunFacts, RunOutcome};
-use crate::process::monitor::{
-    Killing, LATE, Monitor, MonitorEnd, MonitorMessage, ParentMessage, Start,
-};
+use crate::outcome::RunOutcome;
+use crate::process::monitor::{Killing, LATE, Monitor, MonitorMessage, ParentMessage, Start};
 use crate::process::supervisor::{Effect, INT, KILL, StopReason, SupervisorInput, TERM};
-use crate::protocol::keeper::Keeper;
 use crate::report::log::EventKind;
 use crate::report::{Report, messages};
 use crate::store::session::SessionPolicy;
@@ -30,25 +26,16 @@ use crate::sys::tree::{ExitReason, Leftovers, Tree};
 /// database often ends sooner, and then costs nothing.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 
-/// Minimum time by which a sleep of the event loop must be too long to count as a stop of this process.
-const MIN_STOP: Duration = Duration::from_millis(500);
-
 /// The command of this process.
-pub(super) struct Work<'a> {
-    plan: &'a ExecPlan,
+pub(super) struct SupervisedCommand<'a> {
+    plan: &'a RunPlan,
     report: &'a Report,
     monitor: Monitor,
-    /// Start of the command, and the time before it. None before the start.
-    started: Option<(BootInstant, Duration)>,
     /// The thread that watches the connections of the command. None before [`FIRST_LOOK`], and if the sessions of the
     /// command are ignored.
     watcher: Option<ConnectionWatcher>,
     /// Time at which the watcher starts. None if it is not to be started any more.
     watch_at: Option<BootInstant>,
-    /// Time for which this process did not run since the most recent successful renewal. None if it was not stopped.
-    stopped_for: Option<Duration>,
-    /// Error number of the latest check of the heartbeat file. None if the file can be read.
-    pub(super) heartbeat_error: Option<i32>,
     /// True if a process of the command was sent SIGKILL, even if the signal had no effect.
     killed: bool,
     /// Number of processes that the command left and that were then killed.
@@ -66,31 +53,14 @@ struct Orphans {
     kill_again_at: BootInstant,
 }
 
-/// The effect of a message from the monitor on the lease.
-pub(super) enum WorkEvent {
-    /// Nothing.
-    None,
-    /// The monitor stops the command, because the deadline has passed.
-    Expired,
-    /// The monitor is dead, so this process kills the command.
-    MonitorDied(MonitorEnd),
-    /// The command has ended. The process tree is dead.
-    Ended(ExitReason, StopReason),
-    /// The command could not be executed.
-    NeverRan(RunOutcome, String),
-}
-
-impl<'a> Work<'a> {
-    pub(super) const fn new(plan: &'a ExecPlan, report: &'a Report, monitor: Monitor) -> Self {
+impl<'a> SupervisedCommand<'a> {
+    pub(super) const fn new(plan: &'a RunPlan, report: &'a Report, monitor: Monitor) -> Self {
         Self {
             plan,
             report,
             monitor,
-            started: None,
             watcher: None,
             watch_at: None,
-            stopped_for: None,
-            heartbeat_error: None,
             killed: false,
             processes_killed: 0,
             stuck: None,
@@ -98,60 +68,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Starts the command under the leases with `tokens`, the first of them in `slot`, which were granted after the time `waited`. `deadline` is the
-    /// earliest of them.
-    pub(super) fn start(
-        &mut self,
-        deadline: Deadline,
-        (tokens, slot): (Vec<Token>, u32),
-        waited: Duration,
-    ) {
-        let now = clock::now();
-        self.monitor.send(&MonitorMessage::Start(Start {
-            deadline,
-            limit: self.plan.max_runtime.map(|limit| now + limit),
-            tokens,
-            slot,
-            waited,
-        }));
-        self.started = Some((now, waited));
-        let ignores_sessions = self.plan.keeper.policy == SessionPolicy::Ignore;
-        self.watch_at = (!ignores_sessions).then_some(now + FIRST_LOOK);
-    }
-
-    /// Returns true if the command has been started.
-    pub(super) const fn has_started(&self) -> bool {
-        self.started.is_some()
-    }
-
     fn send(&self, input: SupervisorInput) {
         self.monitor.send(&MonitorMessage::Input(input));
-    }
-
-    /// Moves the deadline of the command after a renewal.
-    pub(super) fn renewed(&mut self, deadline: Deadline) {
-        self.send(SupervisorInput::Renewed(deadline));
-        self.stopped_for = None;
-    }
-
-    /// Stops the command, because its lease is lost.
-    pub(super) fn stop(&self) {
-        self.look_now();
-        self.send(SupervisorInput::Lost);
-    }
-
-    /// Passes a signal to the monitor. Returns the process that does not die if the signal is one with which a user ends
-    /// this process although a process of the command is still alive.
-    pub(super) fn signal(&self, signal: Signal) -> Option<u32> {
-        if let Some(pid) = self.stuck
-            && [INT, TERM].contains(&signal.number)
-        {
-            self.monitor.send(&MonitorMessage::Leaving);
-            return Some(pid);
-        }
-        self.look_now();
-        self.send(SupervisorInput::Signal(signal));
-        None
     }
 
     /// Looks at the connections of the command again, because it is about to be stopped.
@@ -161,19 +79,94 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Starts the thread that watches the connections of the command if it is due. `interrupter` watches dlock's own
-    /// connection.
-    pub(super) fn watch_if_due(
-        &mut self,
-        now: BootInstant,
-        interrupter: Interrupter,
-        events: &EventSender,
-    ) {
+    /// Returns the time at which this process assumes that the monitor has failed to enforce the deadline. None if the
+    /// monitor has sent SIGKILL or has died.
+    fn overdue_at(&self, deadline: Deadline) -> Option<BootInstant> {
+        let is_guarded = !self.killed && self.orphans.is_none();
+        is_guarded.then(|| deadline.kill + LATE)
+    }
+
+    /// Reports the processes that the command left and that were then killed, unless dlock was stopping the whole tree.
+    fn killed_leftovers(&mut self, leftovers: &Leftovers, stop_reason: StopReason) {
+        let is_stopping = self.killed || stop_reason != StopReason::None;
+        self.killed |= leftovers.number > 0;
+        if leftovers.number == 0 || is_stopping {
+            return;
+        }
+        self.processes_killed = leftovers.number;
+        let text = messages::killed_leftovers(&self.plan.names, leftovers);
+        self.report.info(EventKind::ProcessesKilled, text);
+    }
+
+    /// Reports that `pid` does not die.
+    fn stuck(&mut self, pid: u32) {
+        self.stuck = Some(pid);
+        let action = &self.plan.names;
+        let state = match signal::is_permitted(pid) {
+            true => "does not die",
+            false => "runs as another user, so dlock cannot kill it",
+        };
+        let text = format_args!(
+            "{} {state}; {action} is not released until the process is dead",
+            process(pid)
+        );
+        self.report.error(EventKind::Stuck, text);
+    }
+
+    /// Returns the reason for stopping a command that exceeded its maximum runtime.
+    fn timeout_reason(&self) -> String {
+        let limit = messages::duration(self.plan.max_runtime.unwrap_or_default());
+        format!("{} has run for {limit}", self.plan.names)
+    }
+}
+
+impl Work for SupervisedCommand<'_> {
+    fn start(&mut self, deadline: Deadline, grants: &[Grant], waited: Duration) {
+        let now = clock::now();
+        self.monitor.send(&MonitorMessage::Start(Start {
+            deadline,
+            limit: self.plan.max_runtime.map(|limit| now + limit),
+            tokens: grants.iter().map(|grant| grant.token).collect(),
+            slot: grants[0].slot,
+            waited,
+        }));
+        let ignores_sessions = self.plan.keeper.policy == SessionPolicy::Ignore;
+        self.watch_at = (!ignores_sessions).then_some(now + FIRST_LOOK);
+    }
+
+    fn renewed(&mut self, deadline: Deadline) {
+        self.send(SupervisorInput::Renewed(deadline));
+    }
+
+    fn stop(&mut self) {
+        self.look_now();
+        self.send(SupervisorInput::Lost);
+    }
+
+    fn lost(&mut self, _why: &str, _by: Option<&str>, doing: &str) -> String {
+        format!("{doing} the command")
+    }
+
+    /// Passes the signal to the monitor, unless it is one with which a user ends this process although a process of the
+    /// command is still alive.
+    fn signal(&mut self, signal: Signal) -> WorkEvent {
+        if let Some(pid) = self.stuck
+            && [INT, TERM].contains(&signal.number)
+        {
+            self.monitor.send(&MonitorMessage::Leaving);
+            return WorkEvent::LeftBehind(pid);
+        }
+        self.look_now();
+        self.send(SupervisorInput::Signal(signal));
+        WorkEvent::None
+    }
+
+    fn watch_if_due(&mut self, now: BootInstant, interrupter: Interrupter, to: &EventSender) {
         if self.watch_at.is_none_or(|at| now < at) {
             return;
         }
         self.watch_at = None;
-        match ConnectionWatcher::start(self.monitor.pid(), interrupter, events.clone()) {
+        match ConnectionWatcher::start(self.monitor.pid(), interrupter, to.clone()) {
             Ok(watcher) => self.watcher = Some(watcher),
             Err(error) => {
                 let text = format_args!("cannot watch the sessions of the command: {error}");
@@ -182,37 +175,22 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Returns the instants at which this process has to act for the command, whose lease has `deadline`.
-    pub(super) fn timers(&self, deadline: Deadline) -> impl Iterator<Item = BootInstant> {
+    fn timers(&self, deadline: Deadline) -> Vec<BootInstant> {
         let kill_again_at = self.orphans.as_ref().map(|orphans| orphans.kill_again_at);
         let timers = [self.watch_at, self.overdue_at(deadline), kill_again_at];
-        timers.into_iter().flatten()
+        timers.into_iter().flatten().collect()
     }
 
-    /// Returns the time at which this process assumes that the monitor has failed to enforce the deadline. None if the
-    /// monitor has sent SIGKILL or has died.
-    fn overdue_at(&self, deadline: Deadline) -> Option<BootInstant> {
-        let is_guarded = !self.killed && self.orphans.is_none();
-        is_guarded.then(|| deadline.kill + LATE)
-    }
-
-    /// Kills the monitor if it has failed to enforce the deadline. Call this method only if no event is pending, because a
-    /// parent that was frozen must first handle the events that arrived while it was frozen.
-    pub(super) fn enforce(&self, deadline: Deadline) {
+    /// Kills the monitor if it has failed to enforce the deadline.
+    fn enforce(&mut self, deadline: Deadline) -> WorkEvent {
         if (self.overdue_at(deadline)).is_some_and(|at| clock::now() >= at) {
             self.monitor.kill();
         }
+        WorkEvent::None
     }
 
-    /// Records that a sleep of the event loop has taken the time `took`.
-    pub(super) fn slept(&mut self, took: Duration) {
-        if took >= LONGEST_SLEEP + MIN_STOP {
-            self.stopped_for = Some(took);
-        }
-    }
-
-    /// Handles a message from the monitor. Prepares to kill the process tree if the monitor is dead.
-    pub(super) fn handle_message(&mut self, message: ParentMessage) -> WorkEvent {
+    /// Prepares to kill the process tree if the monitor is dead.
+    fn handle_message(&mut self, message: ParentMessage) -> WorkEvent {
         match message {
             ParentMessage::Sent(Effect::Forward(signal)) => {
                 let text = format_args!("forwarded {} to the command", describe(signal));
@@ -266,8 +244,7 @@ impl<'a> Work<'a> {
         WorkEvent::None
     }
 
-    /// Kills and reaps the tree if the monitor is dead. Returns true if the tree is dead.
-    pub(super) fn kill_orphans(&mut self) -> bool {
+    fn kill_orphans(&mut self) -> bool {
         let Some(Orphans {
             tree,
             killing,
@@ -287,35 +264,7 @@ impl<'a> Work<'a> {
         false
     }
 
-    /// Reports the processes that the command left and that were then killed, unless dlock was stopping the whole tree.
-    fn killed_leftovers(&mut self, leftovers: &Leftovers, stop_reason: StopReason) {
-        let is_stopping = self.killed || stop_reason != StopReason::None;
-        self.killed |= leftovers.number > 0;
-        if leftovers.number == 0 || is_stopping {
-            return;
-        }
-        self.processes_killed = leftovers.number;
-        let text = messages::killed_leftovers(&self.plan.names, leftovers);
-        self.report.info(EventKind::ProcessesKilled, text);
-    }
-
-    /// Reports that `pid` does not die.
-    fn stuck(&mut self, pid: u32) {
-        self.stuck = Some(pid);
-        let action = &self.plan.names;
-        let state = match signal::is_permitted(pid) {
-            true => "does not die",
-            false => "runs as another user, so dlock cannot kill it",
-        };
-        let text = format_args!(
-            "{} {state}; {action} is not released until the process is dead",
-            process(pid)
-        );
-        self.report.error(EventKind::Stuck, text);
-    }
-
-    /// Reports how the command has ended. Returns one line for users that explains the end of the run.
-    pub(super) fn reason(&self, end: ExitReason, stop_reason: StopReason) -> String {
+    fn reason(&self, end: ExitReason, stop_reason: StopReason) -> String {
         let how = match end {
             ExitReason::Exited(code) => format!("the command exited with {code}"),
             ExitReason::Killed(signal) => format!("the command was killed by {}", describe(signal)),
@@ -327,58 +276,17 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Returns the reason for stopping a command that exceeded its maximum runtime.
-    fn timeout_reason(&self) -> String {
-        let limit = messages::duration(self.plan.max_runtime.unwrap_or_default());
-        format!("{} has run for {limit}", self.plan.names)
+    fn killed(&self) -> Option<u32> {
+        self.killed.then_some(self.processes_killed)
     }
 
-    /// Returns the reason why the lease of `keeper` cannot be kept.
-    pub(super) fn why_not_renewed(&self, keeper: &Keeper) -> String {
-        match (keeper.renewal_failure(), &self.plan.heartbeat_file) {
-            (_, Some(file)) if keeper.is_silent() => {
-                let why = match self.heartbeat_error {
-                    Some(errno) => {
-                        format!("cannot be read: {}", io::Error::from_raw_os_error(errno))
-                    }
-                    None => "does not change".to_owned(),
-                };
-                format!("no heartbeat, because {} {why}", file.display())
-            }
-            (Some(failure), _) => failure.to_string(),
-            (None, _) => match self.stopped_for.map(messages::duration) {
-                Some(stopped_for) => format!("dlock was stopped for {stopped_for}"),
-                None => "no response from the server".to_owned(),
-            },
-        }
-    }
-
-    /// Returns the facts of the run, which has just ended.
-    pub(super) fn facts(&self) -> RunFacts {
-        let (started, waited) = self.started.unwrap_or((clock::now(), Duration::ZERO));
-        RunFacts {
-            waited,
-            took: clock::now().since(started),
-            killed: KilledRemains {
-                sessions: 0,
-                processes: self.processes_killed,
-            },
-        }
-    }
-
-    /// Returns true if dlock killed a process of the command.
-    pub(super) const fn was_killed(&self) -> bool {
-        self.killed
-    }
-
-    /// Ends the monitor.
-    pub(super) fn end(self) {
+    fn end(self: Box<Self>) {
         self.monitor.end();
     }
 }
 
 /// Returns the reason of a run whose user did not wait until the process `pid` was dead.
-pub(super) fn still_alive(pid: u32, plan: &ExecPlan) -> String {
+pub(super) fn still_alive(pid: u32, plan: &RunPlan) -> String {
     let (process, action) = (process(pid), &plan.names);
     format!("{process} is still alive and was left behind; {action} is free when its lease expires")
 }

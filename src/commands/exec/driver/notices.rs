@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use super::{Driver, RunEnd};
+use super::{Driver, RunEnd, Started};
 use crate::commands::exec::exits::{not_granted, not_started};
 use crate::commands::exec::nested;
 use crate::commands::exec::run_lease::RunLease;
@@ -14,7 +14,7 @@ use crate::lease::instant::BootInstant;
 use crate::metrics::MetricsResult;
 use crate::outcome::RunOutcome;
 use crate::protocol::acquire::{Acquire, NotGranted};
-use crate::protocol::keeper::{Notice, SessionOwner, SessionsNotEnded};
+use crate::protocol::keeper::{Keeper, Notice, SessionOwner, SessionsNotEnded};
 use crate::protocol::release::Released;
 use crate::report::log::EventKind;
 use crate::report::{lost_grant, messages};
@@ -130,7 +130,6 @@ impl Driver<'_> {
         let Grant { token, slot, .. } = grant;
         let lease = &mut self.leases[number];
         lease.token = Some(token);
-        lease.slot = slot;
         let action = &lease.contender.action;
         self.report.about_lease(action, lease.token);
         let waited = messages::duration(waited);
@@ -176,15 +175,18 @@ impl Driver<'_> {
     fn renewed(&mut self) {
         if let (true, Some(deadline)) = (self.is_working(), self.keepers.deadline()) {
             self.work.renewed(deadline);
+            if let Some(started) = &mut self.started {
+                started.stopped_for = None;
+            }
         }
-        if self.work.has_started() {
+        if self.started.is_some() {
             self.observers.renewed();
         }
     }
 
     /// Counts a failed renewal in the metrics of the run. Before the command starts, there is no run.
     fn renewal_failed(&mut self) {
-        if self.work.has_started() {
+        if self.started.is_some() {
             self.observers.renewal_failed();
         }
     }
@@ -195,18 +197,19 @@ impl Driver<'_> {
             return;
         };
         self.report.finish();
-        let tokens: Vec<_> = (self.leases.iter())
-            .filter_map(|lease| lease.token)
+        let grants: Vec<_> = (self.keepers.each().iter())
+            .filter_map(Keeper::grant)
             .collect();
-        let waited = clock::now().since(self.keepers.started());
-        let slot = self.leases[0].slot;
-        (self.work).start(deadline, (tokens.clone(), slot), waited);
-        self.observers.granted(tokens, slot);
+        let now = clock::now();
+        let waited = now.since(self.keepers.started());
+        self.work.start(deadline, &grants, waited);
+        self.started = Some(Started::new(now, waited));
+        self.observers.granted(&grants);
     }
 
     fn lease_lost(&mut self, number: usize, loss: Loss, record: &LockRecord, now: BootInstant) {
         let lease = &mut self.leases[number];
-        if !self.work.has_started() {
+        if !self.started.is_some() {
             let action = &lease.contender.action;
             let why = format!("lost {action}: {}", messages::holding(action, record));
             let error = ExitError::new(RunOutcome::Lost.status(), why);
@@ -223,7 +226,8 @@ impl Driver<'_> {
     /// Reports that the lease is lost or will be lost. `other` is the label of the new holder or of the operator who
     /// revoked the lease. None if there is no such label.
     pub(super) fn lost(&mut self, other: Option<&str>, why: &str, doing: &str) {
-        let text = format!("{why}; {doing} the command");
+        let doing = self.work.lost(why, other, doing);
+        let text = format!("{why}; {doing}");
         let meta = EventKind::Lost.by(other);
         let status = RunOutcome::Lost.status();
         self.report.exit_status(meta, status, &text);
