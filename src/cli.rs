@@ -19,6 +19,7 @@ mod footer;
 pub mod forget;
 pub mod help;
 pub mod history;
+pub mod hold;
 pub mod list;
 mod missing;
 pub mod name;
@@ -51,6 +52,7 @@ use self::footer::SEE_ALSO;
 use self::forget::ForgetArgs;
 use self::help::{HelpArgs, VersionArgs};
 use self::history::HistoryArgs;
+use self::hold::HoldArgs;
 use self::list::ListArgs;
 use self::prune::PruneArgs;
 use self::release::ReleaseArgs;
@@ -118,6 +120,8 @@ pub struct CommonArgs {
 pub enum Command {
     /// Run a command while holding the lock.
     Exec(Box<ExecArgs>),
+    /// Hold the lock for a program that dlock has not started.
+    Hold(Box<HoldArgs>),
     /// Show holders and waiters.
     Status(StatusArgs),
     /// List all locks.

@@ -9,6 +9,7 @@ pub mod explain;
 pub mod forget;
 pub mod help;
 pub mod history;
+pub mod hold;
 pub mod list;
 pub mod outer;
 pub mod prune;

@@ -6,6 +6,7 @@ pub mod connections;
 pub mod database;
 pub mod event_loop;
 pub mod heartbeat;
+pub mod input;
 pub mod queue;
 pub mod queue_reader;
 
@@ -31,6 +32,8 @@ pub enum Event {
     /// The command's heartbeat file cannot be read. Contains the error number. A [`Event::Heartbeat`] follows if the file
     /// can be read again.
     HeartbeatUnreadable(i32),
+    /// Stdin has ended.
+    InputEnded,
     /// A hook has ended, or was not started. Contains the result.
     Hook(HookTrigger, HookResult),
     /// The metrics thread sent a notification.

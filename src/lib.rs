@@ -66,7 +66,7 @@ pub fn run() -> Status {
         (false, true) => Verbosity::Verbose,
     };
     let report = Report::new(verbosity, cli.common.log_format);
-    let is_exec = matches!(cli.command, Command::Exec(_));
+    let is_exec = matches!(cli.command, Command::Exec(_) | Command::Hold(_));
     if is_exec {
         for warning in cli::environment::ignored(|name| std::env::var_os(name).is_some()) {
             report.info(EventKind::Message, warning);
@@ -109,6 +109,7 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
     let targets = || settings()?.targets();
     match cli.command {
         Command::Exec(args) => commands::exec::run(*args, targets()?, report),
+        Command::Hold(args) => commands::hold::run(*args, targets()?, report),
         Command::Status(args) => commands::status::run(args, targets()?, report),
         Command::Wait(args) => commands::wait::run(args, targets()?, report),
         Command::Check(args) => commands::check::run(args, targets()?),

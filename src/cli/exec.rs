@@ -29,10 +29,6 @@ const UNKEPT_INSIDE: [(&str, &str); 5] = [
 
 /// Options of `exec`.
 #[derive(Debug, Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each of them is a separate option"
-)]
 #[command(
     override_usage = "dlock exec [OPTIONS] <NAME> -- <COMMAND> [ARG]...",
     after_help = super::footer::footer(EXAMPLES),

@@ -7,17 +7,19 @@
 
 mod abandoned;
 mod command_line;
-mod driver;
+pub(super) mod driver;
 mod exits;
-mod nested;
+pub(super) mod nested;
 mod observers;
-mod plan;
+pub(super) mod plan;
 mod run_lease;
 mod start;
 mod supervised;
-mod work;
+pub(super) mod work;
 
+use self::driver::Driver;
 use self::plan::RunPlan;
+use self::supervised::SupervisedCommand;
 use crate::cli::exec::ExecArgs;
 use crate::exit::{ExitError, Status};
 use crate::report::Report;
@@ -50,10 +52,22 @@ pub fn run(args: ExecArgs, targets: Targets, report: &Report) -> anyhow::Result<
     if let (true, Some((action, token))) = (plan.contenders.is_empty(), outer) {
         return Err(plan.run_under(&action, token, report).into());
     }
-    let mut driver = plan.start(targets, report)?;
+    let driver = plan.start(targets, report, |owner_ids, targets| {
+        let monitor = plan.start_monitor(owner_ids, targets)?;
+        let command = SupervisedCommand::new(&plan, report, monitor.clone());
+        Ok((Box::new(command), Some(monitor)))
+    })?;
+    Ok(drive(driver, report)?)
+}
+
+/// Runs `driver` until the end of its leases, and then ends everything that belongs to it.
+///
+/// # Errors
+/// Returns the reason if the work does not start.
+pub(super) fn drive(mut driver: Driver, report: &Report) -> Result<Status, ExitError> {
     let end = driver.run();
     report.finish();
     driver.finish_observers(end.as_ref().copied());
     driver.stop();
-    Ok(end?)
+    end
 }

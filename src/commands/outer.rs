@@ -14,14 +14,18 @@ pub const ADDRESS: &str = "DLOCK_DATABASE_ADDRESS";
 /// first.
 pub const OUTER_TOKENS: &str = "DLOCK_OUTER_TOKENS";
 
+/// The variable with the id of a `dlock hold`, for processes that run under its lease.
+pub const HOLD_PID: &str = "DLOCK_HOLD_PID";
+
 /// All variables that dlock sets for a command. `exec` never reads any of these variables as an
 /// option.
-pub const VARIABLES: [&str; 8] = [
+pub const VARIABLES: [&str; 9] = [
     "DLOCK_ACTION",
     "DLOCK_TOKEN",
     SLOT,
     TOKENS,
     OUTER_TOKENS,
+    HOLD_PID,
     "DLOCK_HOLDER",
     "DLOCK_TTL",
     ADDRESS,
@@ -43,6 +47,11 @@ pub(super) fn own_leases() -> Vec<OuterLease> {
         lines => lines,
     };
     lines.lines().filter_map(outer_of_line).collect()
+}
+
+/// Returns the id of the `dlock hold` under whose lease this process runs, as far as the environment shows.
+pub(super) fn hold_pid() -> Option<u32> {
+    value(HOLD_PID).parse().ok()
 }
 
 /// Returns the value of an environment variable. Empty if it is not set.

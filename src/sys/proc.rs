@@ -225,6 +225,13 @@ pub fn is_above_us(name: &CStr, pid: u32) -> bool {
     ancestry(own_pid()).any(|process| is_child(process) && is_called(process))
 }
 
+/// Returns true if the parent of the process `pid` is this process or one of its ancestors.
+#[must_use]
+pub fn is_child_above_us(pid: u32) -> bool {
+    let above = parent(pid.cast_signed());
+    ancestry(own_pid()).any(|process| Some(process) == above)
+}
+
 /// Returns the process `pid` and its ancestors, nearest first, as far as `/proc` shows them.
 fn ancestry(pid: i32) -> impl Iterator<Item = i32> {
     iter::successors(Some(pid), |pid| parent(*pid))

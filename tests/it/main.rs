@@ -47,6 +47,7 @@ mod handoff;
 mod hidden_processes;
 mod hide_credentials;
 mod history;
+mod hold;
 mod hook;
 mod hosts;
 mod inherited_state;

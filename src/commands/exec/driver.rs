@@ -16,7 +16,6 @@ use super::exits::monitor_gone;
 use super::observers::RunObservers;
 use super::plan::RunPlan;
 use super::run_lease::RunLease;
-use super::supervised::still_alive;
 use super::work::{Work, WorkEvent};
 use crate::event::event_loop::{EventLoop, LONGEST_SLEEP};
 use crate::event::{Event, LeaseEvent};
@@ -40,10 +39,10 @@ use crate::sys::tree::ExitReason;
 const MIN_STOP: Duration = Duration::from_millis(500);
 
 /// Drives the keepers of a run and its work.
-pub(super) struct Driver<'a> {
+pub(in crate::commands) struct Driver<'a> {
     pub(super) plan: &'a RunPlan,
     pub(super) report: &'a Report,
-    pub(super) events: EventLoop,
+    pub(in crate::commands) events: EventLoop,
     pub(super) keepers: Keepers,
     pub(super) targets: Targets,
     /// The readers, the texts and the clock of each lease that was granted or is awaited.
@@ -96,6 +95,8 @@ pub(super) struct EndedRun {
     keep: Option<Duration>,
     /// True if other processes rely on the record of this success.
     must_record: bool,
+    /// False if the release of a lease has failed.
+    is_released: bool,
 }
 
 impl Driver<'_> {
@@ -112,6 +113,8 @@ impl Driver<'_> {
                 self.work_ended(ExitReason::Killed(KILL), StopReason::MonitorDied);
             }
         }
+        let is_released = matches!(&self.end, Some(RunEnd::Ended(run)) if run.is_released && run.outcome.held_lease());
+        self.work.over(is_released);
         match self.end.take() {
             Some(RunEnd::NotStarted(error)) => Err(error),
             Some(RunEnd::Ended(run)) => {
@@ -225,6 +228,14 @@ impl Driver<'_> {
                 self.heartbeat_failed(None);
                 self.keepers.handle_all(now, || Input::Heartbeat);
             }
+            Some(Event::InputEnded) if self.is_working() => {
+                let event = self.work.input_ended();
+                self.work_event(event);
+            }
+            Some(Event::InputEnded) => {
+                let why = format!("stdin ended before {} was held", self.plan.names);
+                self.give_up(ExitError::new(Status::HELD, why));
+            }
             Some(Event::HeartbeatUnreadable(errno)) => self.heartbeat_failed(Some(errno)),
             Some(Event::Hook(..) | Event::Metrics(_)) => {}
             None => {
@@ -269,7 +280,7 @@ impl Driver<'_> {
             self.work_event(event);
         } else if signal::is_fatal(signal.number) {
             self.give_up(ExitError::interrupted(signal.number, &self.plan.names));
-        } else if signal.number == SIGWINCH && !self.started.is_some() {
+        } else if signal.number == SIGWINCH && self.started.is_none() {
             self.report.resized();
             self.report_turn();
         }
@@ -282,7 +293,7 @@ impl Driver<'_> {
     }
 
     fn monitor_message(&mut self, message: ParentMessage) {
-        if !self.started.is_some() {
+        if self.started.is_none() {
             if let ParentMessage::Gone(end) = message {
                 self.give_up(monitor_gone(end));
             }
@@ -305,10 +316,7 @@ impl Driver<'_> {
             }
             WorkEvent::Ended(end, stop_reason) => self.work_ended(end, stop_reason),
             WorkEvent::NeverRan(outcome, why) => self.ended(outcome, None, why),
-            WorkEvent::LeftBehind(pid) => {
-                let reason = still_alive(pid, self.plan);
-                self.ended(RunOutcome::LeftBehind, None, reason);
-            }
+            WorkEvent::LeftBehind(why) => self.ended(RunOutcome::LeftBehind, None, why),
         }
     }
 
@@ -344,6 +352,7 @@ impl Driver<'_> {
             reason,
             keep: None,
             must_record,
+            is_released: true,
         };
         let effort = match must_record {
             true => ReleaseEffort::Persistent,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::exits::done;
 use crate::commands::check::is_current;
-use crate::commands::outer::from_environment;
+use crate::commands::outer::{from_environment, hold_pid};
 use crate::commands::{QUERY_TIMEOUT, query_within};
 use crate::exit::{ExitError, Status};
 use crate::lease::Token;
@@ -77,7 +77,7 @@ pub(super) fn outer_lines(targets: &Targets) -> String {
 /// Fails if the lease is in the same database but is revoked or no longer current, if `--once`
 /// finds a recorded success, if the outer dlock accepts more holders than `contender` does, if the server
 /// refuses the request, or if the server is still unavailable after `timeout`.
-pub(super) fn outer_token(
+pub(in crate::commands) fn outer_token(
     contender: &Contender,
     targets: &Targets,
     timeout: Duration,
@@ -107,7 +107,10 @@ pub(super) fn outer_token(
     // id.
     let is_inherited = |lease: &Lease| {
         let holder = &lease.holder;
-        holder.host == host::name() && proc::is_above_us(monitor::NAME, holder.pid)
+        // The program of a hold is not below it. Its own children have the variable from the program.
+        let is_hold = || hold_pid() == Some(holder.pid) && proc::is_child_above_us(holder.pid);
+        let is_above = || proc::is_above_us(monitor::NAME, holder.pid);
+        holder.host == host::name() && (is_above() || is_hold())
     };
     if !lease.is_some_and(is_inherited) {
         return Ok(None);

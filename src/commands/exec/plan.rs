@@ -38,19 +38,19 @@ use crate::sys::signal::JobControl;
 use crate::sys::terminal;
 
 /// A run with its settings, which are validated as far as possible without a server.
-pub(super) struct RunPlan {
+pub(in crate::commands) struct RunPlan {
     /// The contender for each name, in the order of the bytes of the names. All processes acquire several leases in this
     /// order, so no two of them wait for each other.
-    pub(super) contenders: Vec<Contender>,
+    pub(in crate::commands) contenders: Vec<Contender>,
     /// The names, for messages about the whole run.
-    pub(super) names: String,
+    pub(in crate::commands) names: String,
     pub(super) keeper: KeeperSettings,
     /// The command and its arguments.
     pub(super) command: Vec<OsString>,
     /// The file whose changes are the heartbeats of the command. None if no heartbeats are required.
     pub(super) heartbeat_file: Option<PathBuf>,
     /// Maximum time for which the command may run. None if there is no limit.
-    pub(super) max_runtime: Option<Duration>,
+    pub(in crate::commands) max_runtime: Option<Duration>,
     /// Minimum time from the grant to the end of the lease.
     pub(super) min_hold: Duration,
     /// Exit status if the lease is not acquired in time.
@@ -162,7 +162,7 @@ impl RunPlan {
     }
 
     /// Returns the contender for the first name. All contenders have the same settings.
-    pub(super) fn first(&self) -> &Contender {
+    pub(in crate::commands) fn first(&self) -> &Contender {
         &self.contenders[0]
     }
 

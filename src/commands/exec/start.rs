@@ -11,7 +11,7 @@ use super::driver::Driver;
 use super::nested;
 use super::observers::RunObservers;
 use super::plan::RunPlan;
-use super::supervised::SupervisedCommand;
+use super::work::Work;
 use crate::commands::outer;
 use crate::event::event_loop::EventLoop;
 use crate::event::heartbeat;
@@ -29,15 +29,32 @@ use crate::sys::{clock, inherited, random};
 /// Number of checks of the heartbeat file in one renewal interval.
 const HEARTBEAT_CHECKS: u32 = 4;
 
+/// The work of a run, and its monitor.
+pub(in crate::commands) type Prepared<'a> = (Box<dyn Work + 'a>, Option<Monitor>);
+
 impl RunPlan {
-    /// Starts the monitor, which delays the command until the grant, and then starts the threads.
+    /// Returns the variables for processes that run under the leases, without the tokens.
+    pub(in crate::commands) fn variables(&self, targets: &Targets) -> Vec<(&'static str, String)> {
+        let (timing, first) = (self.keeper.timing, self.first());
+        vec![
+            ("DLOCK_ACTION", first.action.to_string()),
+            ("DLOCK_HOLDER", first.holder.label.clone()),
+            ("DLOCK_TTL", format_duration(timing.ttl).to_string()),
+            (outer::ADDRESS, nested::address(targets)),
+            (outer::OUTER_TOKENS, nested::outer_lines(targets)),
+        ]
+    }
+
+    /// Prepares the work, and then starts the threads. `prepare` gets the owner ids of the leases, and returns the work, and
+    /// the monitor if there is one.
     ///
     /// # Errors
     /// Fails if the kernel cannot create a process, thread or descriptor.
-    pub(super) fn start<'a>(
+    pub(in crate::commands) fn start<'a>(
         &'a self,
         targets: Targets,
         report: &'a Report,
+        prepare: impl FnOnce(&[OwnerId], &Targets) -> anyhow::Result<Prepared<'a>>,
     ) -> anyhow::Result<Driver<'a>> {
         const NO_THREAD: &str = "cannot start a thread";
         let timing = self.keeper.timing;
@@ -46,12 +63,12 @@ impl RunPlan {
             .collect::<Result<Vec<_>, _>>()
             .context("cannot get random bytes")?;
         let signals = SignalFd::open(self.job_control).context("cannot receive signals")?;
-        let monitor = self.start_monitor(&owner_ids, &targets)?;
+        let (work, monitor) = prepare(&owner_ids, &targets)?;
         inherited::close_descriptors();
         // Threads may start after this point, so this process must not fork any more.
         report.write_behind();
         let (queue, events) =
-            EventQueue::new(signals, Some(monitor.clone())).context("cannot wait for events")?;
+            EventQueue::new(signals, monitor).context("cannot wait for events")?;
         if let Some(file) = &self.heartbeat_file {
             let check_interval = timing.renew_interval / HEARTBEAT_CHECKS;
             heartbeat::start(file.clone(), check_interval, events.clone()).context(NO_THREAD)?;
@@ -66,7 +83,7 @@ impl RunPlan {
             keepers: Keepers::new(owner_ids, self.keeper, clock::now()),
             targets,
             leases: Vec::new(),
-            work: Box::new(SupervisedCommand::new(self, report, monitor)),
+            work,
             started: None,
             observers,
             end: None,
@@ -75,16 +92,18 @@ impl RunPlan {
         Ok(driver)
     }
 
-    /// Starts the monitor. If this process dies, the monitor ends the leases with `owner_ids`.
-    fn start_monitor(&self, owner_ids: &[OwnerId], targets: &Targets) -> anyhow::Result<Monitor> {
-        let (timing, first) = (self.keeper.timing, self.first());
-        let additions = [
-            ("DLOCK_ACTION", first.action.to_string()),
-            ("DLOCK_HOLDER", first.holder.label.clone()),
-            ("DLOCK_TTL", format_duration(timing.ttl).to_string()),
-            (outer::ADDRESS, nested::address(targets)),
-            (outer::OUTER_TOKENS, nested::outer_lines(targets)),
-        ];
+    /// Starts the monitor, which delays the command until the grant. If this process dies, the monitor ends the leases with
+    /// `owner_ids`.
+    ///
+    /// # Errors
+    /// Fails if the kernel cannot create a process.
+    pub(super) fn start_monitor(
+        &self,
+        owner_ids: &[OwnerId],
+        targets: &Targets,
+    ) -> anyhow::Result<Monitor> {
+        let timing = self.keeper.timing;
+        let additions = self.variables(targets);
         let names = self.contenders.iter().map(|it| it.action.to_string());
         let shares_terminal = self.job_control == JobControl::Announced;
         let hidden = &self.hidden_variables;

@@ -143,8 +143,8 @@ impl Work for SupervisedCommand<'_> {
         self.send(SupervisorInput::Lost);
     }
 
-    fn lost(&mut self, _why: &str, _by: Option<&str>, doing: &str) -> String {
-        format!("{doing} the command")
+    fn lost(&mut self, _why: &str, _by: Option<&str>, doing: &str) -> (String, WorkEvent) {
+        (format!("{doing} the command"), WorkEvent::None)
     }
 
     /// Passes the signal to the monitor, unless it is one with which a user ends this process although a process of the
@@ -154,7 +154,7 @@ impl Work for SupervisedCommand<'_> {
             && [INT, TERM].contains(&signal.number)
         {
             self.monitor.send(&MonitorMessage::Leaving);
-            return WorkEvent::LeftBehind(pid);
+            return WorkEvent::LeftBehind(still_alive(pid, self.plan));
         }
         self.look_now();
         self.send(SupervisorInput::Signal(signal));
@@ -286,7 +286,7 @@ impl Work for SupervisedCommand<'_> {
 }
 
 /// Returns the reason of a run whose user did not wait until the process `pid` was dead.
-pub(super) fn still_alive(pid: u32, plan: &RunPlan) -> String {
+fn still_alive(pid: u32, plan: &RunPlan) -> String {
     let (process, action) = (process(pid), &plan.names);
     format!("{process} is still alive and was left behind; {action} is free when its lease expires")
 }

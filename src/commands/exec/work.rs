@@ -8,6 +8,7 @@ use crate::lease::instant::{BootInstant, Deadline};
 use crate::outcome::RunOutcome;
 use crate::process::monitor::{MonitorEnd, ParentMessage};
 use crate::process::supervisor::StopReason;
+use crate::store::LockRecord;
 use crate::sys::signal::Signal;
 use crate::sys::socket::Interrupter;
 use crate::sys::tree::ExitReason;
@@ -24,12 +25,16 @@ pub(in crate::commands) enum WorkEvent {
     Ended(ExitReason, StopReason),
     /// The work could not begin.
     NeverRan(RunOutcome, String),
-    /// A signal ends this process although the process with this id does not die.
-    LeftBehind(u32),
+    /// This process ends although the work may not be over, so the lease is left until it expires. Contains one line for
+    /// users.
+    LeftBehind(String),
 }
 
 /// The work under the leases of a run. No method blocks.
 pub(in crate::commands) trait Work {
+    /// Handles a wait that has lasted for the time `waited`. `ahead` waiters are ahead of this process.
+    fn waiting(&mut self, _record: &LockRecord, _ahead: u64, _waited: Duration) {}
+
     /// Starts the work under the leases of `grants`, which were granted after the time `waited`. `deadline` is the earliest
     /// of them.
     fn start(&mut self, deadline: Deadline, grants: &[Grant], waited: Duration);
@@ -37,12 +42,15 @@ pub(in crate::commands) trait Work {
     /// Moves the deadline after a renewal.
     fn renewed(&mut self, deadline: Deadline);
 
+    /// Handles a failed renewal, with its reason.
+    fn renewal_failed(&mut self, _why: &str) {}
+
     /// Stops the work, because a lease is lost.
     fn stop(&mut self);
 
-    /// Handles the message that a lease is lost or will be lost for the reason `why`. `by` is the label of the new holder
-    /// or of the operator who revoked the lease. Returns the end of the message for users, after `doing`, such as "stopping".
-    fn lost(&mut self, why: &str, by: Option<&str>, doing: &str) -> String;
+    /// Handles the loss of a lease, or its approach, for the reason `why`. `by` is the label of the new holder or of the
+    /// operator who revoked the lease. Returns what this process does now, for users. `doing` is "stopping" or "killing".
+    fn lost(&mut self, why: &str, by: Option<&str>, doing: &str) -> (String, WorkEvent);
 
     /// Handles a signal to this process.
     fn signal(&mut self, signal: Signal) -> WorkEvent;
@@ -62,6 +70,11 @@ pub(in crate::commands) trait Work {
         WorkEvent::None
     }
 
+    /// Handles the end of stdin.
+    fn input_ended(&mut self) -> WorkEvent {
+        WorkEvent::None
+    }
+
     /// Kills the processes of a command whose monitor is dead. Returns true if they are dead.
     fn kill_orphans(&mut self) -> bool {
         false
@@ -74,6 +87,9 @@ pub(in crate::commands) trait Work {
     fn killed(&self) -> Option<u32> {
         None
     }
+
+    /// Handles the end of the life of the leases. `is_released` is true if the server has confirmed their release.
+    fn over(&mut self, _is_released: bool) {}
 
     /// Ends the threads and processes of the work.
     fn end(self: Box<Self>) {}

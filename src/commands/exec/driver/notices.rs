@@ -73,6 +73,9 @@ impl Driver<'_> {
             Notice::Waiting(failure) => {
                 if let Some(acquire) = keeper.acquire() {
                     lease.texts.waiting(acquire, failure.as_ref(), waited, now);
+                    if let Some((record, ahead, _)) = acquire.observed() {
+                        self.work.waiting(record, ahead, waited);
+                    }
                 }
             }
             Notice::NoQueueLock => {
@@ -107,11 +110,11 @@ impl Driver<'_> {
             }
             Notice::RenewalFailed { failure, is_first } => {
                 lease.texts.renewal_failed(&failure, is_first);
-                self.renewal_failed();
+                self.renewal_failed(&failure.to_string());
             }
             Notice::GrantLost { is_first } => {
                 lease.texts.grant_lost(is_first);
-                self.renewal_failed();
+                self.renewal_failed("the database has lost the grant");
             }
             Notice::Disconnected => {
                 (lease.texts).delay_disconnected(now + self.plan.keeper.timing.request_timeout);
@@ -185,9 +188,10 @@ impl Driver<'_> {
     }
 
     /// Counts a failed renewal in the metrics of the run. Before the command starts, there is no run.
-    fn renewal_failed(&mut self) {
+    fn renewal_failed(&mut self, why: &str) {
         if self.started.is_some() {
             self.observers.renewal_failed();
+            self.work.renewal_failed(why);
         }
     }
 
@@ -209,7 +213,7 @@ impl Driver<'_> {
 
     fn lease_lost(&mut self, number: usize, loss: Loss, record: &LockRecord, now: BootInstant) {
         let lease = &mut self.leases[number];
-        if !self.started.is_some() {
+        if self.started.is_none() {
             let action = &lease.contender.action;
             let why = format!("lost {action}: {}", messages::holding(action, record));
             let error = ExitError::new(RunOutcome::Lost.status(), why);
@@ -226,13 +230,14 @@ impl Driver<'_> {
     /// Reports that the lease is lost or will be lost. `other` is the label of the new holder or of the operator who
     /// revoked the lease. None if there is no such label.
     pub(super) fn lost(&mut self, other: Option<&str>, why: &str, doing: &str) {
-        let doing = self.work.lost(why, other, doing);
+        let (doing, event) = self.work.lost(why, other, doing);
         let text = format!("{why}; {doing}");
         let meta = EventKind::Lost.by(other);
         let status = RunOutcome::Lost.status();
         self.report.exit_status(meta, status, &text);
         let other = other.unwrap_or_default();
         self.observers.ended(MetricsResult::Lost, why, other);
+        self.work_event(event);
     }
 
     /// Updates the outcome of the run according to the result of the release, and reports it.
@@ -282,6 +287,7 @@ impl Driver<'_> {
             return;
         };
         let why = failure.map_or("no response from the server", |failure| &failure.message);
+        run.is_released = false;
         if run.must_record {
             run.reason = String::from("its success could not be recorded");
             run.outcome = RunOutcome::Unrecorded;

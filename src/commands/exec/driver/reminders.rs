@@ -37,6 +37,7 @@ impl Driver<'_> {
             return;
         }
         let waited = now.since(self.keepers.started());
+        self.work.waiting(&record, ahead, waited);
         let (current_for, describe): (_, fn(_, _, _, _, _) -> _) = match is_rewritten {
             // The state on a terminal is read again while it is displayed.
             true => (2 * READ_INTERVAL, waiting::waiting_line),

@@ -1,0 +1,93 @@
+//! `dlock hold`: acquires the lock, and holds it until stdin ends or a signal arrives.
+//!
+//! The driver of `exec` does it, with another kind of work: a program that dlock has not started, and cannot stop. dlock
+//! publishes the deadline of the lease on the clock of the machine. The program holds the lock while that clock is before the
+//! published instant, also if dlock is frozen or dead. So dlock releases the lease only when the program has closed stdin,
+//! or when the last published deadline has passed.
+
+mod events;
+mod work;
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::parent_id;
+
+use anyhow::Context;
+use rustix::fs::{FileType, fstat};
+
+use self::events::EventWriter;
+use self::work::{HoldWork, Reader};
+use super::exec;
+use super::exec::nested;
+use super::exec::plan::RunPlan;
+use crate::cli::hold::HoldArgs;
+use crate::cli::once::OnceArgs;
+use crate::event::input;
+use crate::exit::{ExitError, Status};
+use crate::report::Report;
+use crate::store::target::Targets;
+
+/// Holds the lock.
+///
+/// # Errors
+/// Fails if the lock cannot be acquired, if an outer dlock holds it, or if stdin or a signal ends the wait.
+pub fn run(args: HoldArgs, targets: Targets, report: &Report) -> anyhow::Result<Status> {
+    if let Some(first) = args.run.names.actions().iter().min() {
+        report.about(first);
+    }
+    let connect_timeout = args.run.connect_timeout;
+    let plan = RunPlan::new(
+        args.run,
+        args.grace,
+        &OnceArgs::default(),
+        holds_for(),
+        &targets,
+    )?;
+    for contender in &plan.contenders {
+        if let Some(token) = nested::outer_token(contender, &targets, connect_timeout)? {
+            let why = format!(
+                "an outer dlock holds {} already (token {token}), so there is nothing to hold",
+                contender.action
+            );
+            return Err(ExitError::new(Status::USAGE, why).into());
+        }
+    }
+    let reader = reader();
+    // The streams of this process are closed before its threads start.
+    let copy = |stream: BorrowedFd| stream.try_clone_to_owned().map(File::from);
+    let (stdin, stdout) = (io::stdin(), io::stdout());
+    let input = copy(stdin.as_fd()).context("cannot copy stdin")?;
+    let output = copy(stdout.as_fd()).context("cannot copy stdout")?;
+    let writer = EventWriter::new(args.json, output);
+    let variables = plan.variables(&targets);
+    let driver = plan.start(targets, report, |_, _| {
+        Ok((
+            Box::new(HoldWork::new(&plan, writer, reader, variables)),
+            None,
+        ))
+    })?;
+    if reader != Reader::None {
+        input::start(input, driver.events.sender().clone()).context("cannot start a thread")?;
+    }
+    Ok(exec::drive(driver, report)?)
+}
+
+/// Returns the text that stands for a command in the tables.
+fn holds_for() -> String {
+    let parent = fs::read_to_string(format!("/proc/{}/comm", parent_id()));
+    match parent.as_deref().map(str::trim_end) {
+        Ok(name) if !name.is_empty() => format!("hold ({name})"),
+        _ => "hold".to_owned(),
+    }
+}
+
+/// Returns who may end the hold by the end of stdin.
+fn reader() -> Reader {
+    let stat = fstat(io::stdin());
+    match stat.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+        Ok(FileType::Fifo | FileType::Socket) => Reader::Program,
+        Ok(FileType::CharacterDevice) if rustix::termios::isatty(io::stdin()) => Reader::Terminal,
+        _ => Reader::None,
+    }
+}

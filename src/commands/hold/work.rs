@@ -1,0 +1,264 @@
+//! The work of a hold: a program that reads the events of dlock, and ends the hold.
+
+use std::process;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::events::{EventWriter, HoldEvent};
+use crate::commands::exec::plan::RunPlan;
+use crate::commands::exec::work::{Work, WorkEvent};
+use crate::commands::outer;
+use crate::exit::Status;
+use crate::lease::Grant;
+use crate::lease::instant::{BootInstant, Deadline};
+use crate::outcome::RunOutcome;
+use crate::process::supervisor::StopReason;
+use crate::report::messages;
+use crate::store::LockRecord;
+use crate::sys::clock;
+use crate::sys::signal::{self, Signal};
+use crate::sys::signal_name::describe;
+use crate::sys::tree::ExitReason;
+
+/// Shortest sleep before an instant that may have passed while an event was handled.
+const TICK: Duration = Duration::from_millis(1);
+
+/// Version of the events.
+const FORMAT: u8 = 1;
+
+/// Who ends the hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// A program, by closing stdin. It may know the published deadline.
+    Program,
+    /// A user, by the end of stdin or a signal.
+    Terminal,
+    /// Only a signal.
+    None,
+}
+
+/// The program for which the lock is held.
+pub(super) struct HoldWork<'a> {
+    plan: &'a RunPlan,
+    writer: EventWriter,
+    reader: Reader,
+    /// The variables for processes that run under the lease, without the tokens.
+    variables: Vec<(&'static str, String)>,
+    /// The latest deadline that was published. None before the start.
+    published: Option<Deadline>,
+    /// Time at which the hold ends because of `--max-runtime`. None if it does not.
+    limit: Option<BootInstant>,
+    /// Why the program has to stop. None while it may work.
+    stopping: Option<Stopping>,
+}
+
+/// A program that has to stop.
+#[derive(Debug, Clone, Copy)]
+struct Stopping {
+    reason: StopReason,
+    /// Time at which its work is over, even if it does not close stdin.
+    until: BootInstant,
+}
+
+impl<'a> HoldWork<'a> {
+    pub(super) const fn new(
+        plan: &'a RunPlan,
+        writer: EventWriter,
+        reader: Reader,
+        variables: Vec<(&'static str, String)>,
+    ) -> Self {
+        Self {
+            plan,
+            writer,
+            reader,
+            variables,
+            published: None,
+            limit: None,
+            stopping: None,
+        }
+    }
+
+    /// Tells the program to stop. It knows the published deadline, so its work may last until then.
+    fn tell_to_stop(&mut self, reason: StopReason, why: &str, status: Status) {
+        self.begin_to_stop(reason);
+        self.writer.write(&HoldEvent::Lost {
+            why,
+            by: None,
+            status: status.code(),
+        });
+    }
+
+    fn begin_to_stop(&mut self, reason: StopReason) {
+        let until = self.published.map_or(clock::now(), |it| it.kill);
+        self.stopping.get_or_insert(Stopping { reason, until });
+    }
+
+    /// Returns the end of the hold.
+    fn ended(&self) -> WorkEvent {
+        let reason = self.stopping.map_or(StopReason::None, |it| it.reason);
+        WorkEvent::Ended(ExitReason::Exited(0), reason)
+    }
+
+    fn limit_reason(&self) -> String {
+        let limit = messages::duration(self.plan.max_runtime.unwrap_or_default());
+        format!("{} was held for {limit}", self.plan.names)
+    }
+}
+
+impl Work for HoldWork<'_> {
+    fn waiting(&mut self, record: &LockRecord, ahead: u64, waited: Duration) {
+        let holder = messages::whose(record);
+        let token = record.main_lease().version.token.0;
+        self.writer.write(&HoldEvent::Waiting {
+            holder,
+            token: holder.map(|_| token),
+            ahead,
+            waited_ms: millis(waited),
+        });
+    }
+
+    fn start(&mut self, deadline: Deadline, grants: &[Grant], waited: Duration) {
+        self.published = Some(deadline);
+        self.limit = self.plan.max_runtime.map(|limit| clock::now() + limit);
+        let first = grants[0];
+        let names = self.plan.contenders.iter().map(|it| &it.action);
+        let leases = names.zip(grants);
+        let lines = (leases.clone()).map(|(name, grant)| format!("{name}={}", grant.token));
+        let lines = lines.collect::<Vec<_>>().join("\n");
+        let tokens = [
+            ("DLOCK_TOKEN", first.token.to_string()),
+            ("DLOCK_SLOT", first.slot.to_string()),
+            (outer::HOLD_PID, process::id().to_string()),
+            ("DLOCK_TOKENS", lines),
+        ];
+        let env = self.variables.iter().cloned().chain(tokens);
+        let env: Map<_, _> = env
+            .map(|(name, value)| (name.to_owned(), Value::from(value)))
+            .collect();
+        let tokens: Map<_, _> = leases
+            .map(|(name, grant)| (name.to_string(), Value::from(grant.token.0)))
+            .collect();
+        self.writer.write(&HoldEvent::Granted {
+            format: FORMAT,
+            action: self.plan.first().action.as_str(),
+            token: first.token.0,
+            slot: first.slot,
+            tokens: &tokens,
+            holder: &self.plan.first().holder.label,
+            waited_ms: millis(waited),
+            stop_at_ms: boot_millis(deadline.term),
+            deadline_ms: boot_millis(deadline.kill),
+            env: &env,
+        });
+    }
+
+    fn renewed(&mut self, deadline: Deadline) {
+        if self.stopping.is_none() {
+            self.published = Some(deadline);
+            self.writer.write(&HoldEvent::Renewed {
+                stop_at_ms: boot_millis(deadline.term),
+                deadline_ms: boot_millis(deadline.kill),
+            });
+        }
+    }
+
+    fn renewal_failed(&mut self, why: &str) {
+        if self.stopping.is_none() {
+            self.writer.write(&HoldEvent::Failing { why });
+        }
+    }
+
+    fn stop(&mut self) {
+        self.begin_to_stop(StopReason::Lost);
+    }
+
+    /// A program has until the published deadline. Everybody else can only notice the end of this process.
+    fn lost(&mut self, why: &str, by: Option<&str>, _doing: &str) -> (String, WorkEvent) {
+        self.writer.write(&HoldEvent::Lost {
+            why,
+            by,
+            status: RunOutcome::Lost.status().code(),
+        });
+        match self.reader {
+            Reader::Program => ("the program has to stop".to_owned(), WorkEvent::None),
+            Reader::Terminal | Reader::None => {
+                let names = &self.plan.names;
+                let left = format!("{names} is free for others when its lease expires");
+                let doing = "the hold ends".to_owned();
+                (doing, WorkEvent::LeftBehind(left))
+            }
+        }
+    }
+
+    /// A program may work until the published deadline, so the lease is not released earlier, unless it closes stdin.
+    fn signal(&mut self, signal: Signal) -> WorkEvent {
+        if !signal::is_fatal(signal.number) {
+            return WorkEvent::None;
+        }
+        if self.reader != Reader::Program {
+            return self.ended();
+        }
+        if self.stopping.is_none() {
+            let why = format!("dlock received {}", describe(signal.number));
+            self.tell_to_stop(StopReason::None, &why, Status::OK);
+        }
+        WorkEvent::None
+    }
+
+    fn timers(&self, deadline: Deadline) -> Vec<BootInstant> {
+        let soon = clock::now() + TICK;
+        let timers = match self.stopping {
+            Some(stopping) => vec![stopping.until],
+            None => self.limit.into_iter().chain([deadline.term]).collect(),
+        };
+        timers.into_iter().map(|at| at.max(soon)).collect()
+    }
+
+    fn enforce(&mut self, deadline: Deadline) -> WorkEvent {
+        let now = clock::now();
+        match self.stopping {
+            Some(stopping) if now >= stopping.until => self.ended(),
+            None if now >= deadline.term => {
+                self.begin_to_stop(StopReason::Expired);
+                WorkEvent::Expired
+            }
+            None if self.limit.is_some_and(|limit| now >= limit) => {
+                let why = self.limit_reason();
+                self.tell_to_stop(StopReason::TimedOut, &why, Status::TIMED_OUT);
+                match self.reader {
+                    Reader::Program => WorkEvent::None,
+                    Reader::Terminal | Reader::None => self.ended(),
+                }
+            }
+            Some(_) | None => WorkEvent::None,
+        }
+    }
+
+    fn input_ended(&mut self) -> WorkEvent {
+        self.ended()
+    }
+
+    fn reason(&self, _end: ExitReason, stop_reason: StopReason) -> String {
+        match stop_reason {
+            StopReason::TimedOut => self.limit_reason(),
+            _ => "the hold has ended".to_owned(),
+        }
+    }
+
+    fn over(&mut self, is_released: bool) {
+        if is_released {
+            self.writer.write(&HoldEvent::Released {});
+        }
+        self.writer.close();
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns `instant` in whole milliseconds of `CLOCK_BOOTTIME`, rounded down.
+fn boot_millis(instant: BootInstant) -> u64 {
+    millis(instant.since_boot())
+}

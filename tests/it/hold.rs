@@ -1,0 +1,317 @@
+//! `dlock hold --json`: the lease of a program that dlock has not started.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use mysql::prelude::Queryable;
+use serde_json::{Value, json};
+
+use crate::cli_runner::{Dlock, eventually};
+use crate::proxy::{AcceptMode, Proxy};
+use crate::servers::{Database, Flavour, shared};
+
+const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
+
+/// A `dlock hold init --json` and its pipes.
+struct Hold {
+    process: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Hold {
+    fn start(url: &str, options: &[&str]) -> Self {
+        let mut process = Command::new(DLOCK)
+            .args(["hold", "init", "--json", "--ttl=6s"])
+            .args(options)
+            .env("DLOCK_URL", url)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("dlock can be started");
+        let stdout = process.stdout.take().expect("a pipe");
+        Self {
+            stdin: process.stdin.take(),
+            stdout: BufReader::new(stdout),
+            process,
+        }
+    }
+
+    /// Returns the next event. None at the end of stdout.
+    fn next(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        let length = self.stdout.read_line(&mut line).expect("stdout is read");
+        (length > 0).then(|| serde_json::from_str(&line).expect("each line is JSON"))
+    }
+
+    /// Returns the next event with the name `name`, which follows other ones only if they are `renewed`.
+    #[track_caller]
+    fn event(&mut self, name: &str) -> Value {
+        loop {
+            let event = self.next().expect("an event follows");
+            match event["event"].as_str() {
+                Some(found) if found == name => return event,
+                Some("renewed" | "waiting" | "failing") => {}
+                _ => panic!("{event} instead of {name}"),
+            }
+        }
+    }
+
+    /// Closes stdin.
+    fn close(&mut self) {
+        self.stdin = None;
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = self.process.id().to_string();
+        let sent = Command::new("kill").args(["-s", signal, &pid]).status();
+        assert!(sent.expect("kill can be started").success());
+    }
+
+    /// Waits for the end of dlock and returns its exit status.
+    fn status(&mut self) -> Option<i32> {
+        self.process.wait().expect("dlock ends").code()
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Returns the time since boot in milliseconds.
+fn now() -> u64 {
+    let now = dlock::sys::clock::now().since_boot();
+    u64::try_from(now.as_millis()).expect("a short time")
+}
+
+/// Returns the status of a contender that does not wait.
+fn contend(database: &Database) -> Option<i32> {
+    let contend = ["exec", "init", "-n", "--", "true"];
+    Dlock::on(database, contend).run().status
+}
+
+fn on_both(scenario: fn(Database)) {
+    for flavour in Flavour::ALL {
+        scenario(shared(flavour).database("hold"));
+    }
+}
+
+#[test]
+fn program_holds_the_lock_until_it_closes_stdin() {
+    on_both(|database| {
+        let url = database.url();
+        let mut hold = Hold::start(&url, &["--holder=app"]);
+        let granted = hold.event("granted");
+        let (stop_at, deadline) = (&granted["stop_at_ms"], &granted["deadline_ms"]);
+        let (stop_at, deadline) = (stop_at.as_u64(), deadline.as_u64());
+        assert!(Some(now()) < stop_at && stop_at < deadline, "{granted}");
+        assert!(deadline < Some(now() + 6_000), "{granted}");
+        assert_eq!(granted["format"], json!(1));
+        assert_eq!(granted["holder"], json!("app"));
+        assert_eq!(granted["env"]["DLOCK_ACTION"], json!("init"));
+        assert_eq!(contend(&database), Some(75));
+        let mut waiter = Hold::start(&url, &[]);
+        assert_eq!(waiter.event("waiting")["holder"], json!("app"));
+        let renewed = hold.event("renewed");
+        assert!(renewed["stop_at_ms"].as_u64() > stop_at, "{renewed}");
+
+        hold.close();
+        hold.event("released");
+        assert_eq!(hold.next(), None);
+        assert_eq!(hold.status(), Some(0));
+        assert!(waiter.event("granted")["token"].as_u64() > granted["token"].as_u64());
+        waiter.close();
+        assert_eq!(waiter.status(), Some(0));
+        let history = Dlock::on(&database, ["history", "init", "--json"]).run();
+        let history: Value = serde_json::from_str(&history.stdout).expect("JSON");
+        assert_eq!(history["runs"][1]["outcome"], json!("exited"), "{history}");
+        assert_eq!(history["runs"][1]["token"], granted["token"], "{history}");
+    });
+}
+
+/// A program may work until the published instant, so the lock is not free before, unless it closes stdin.
+#[test]
+fn program_that_is_told_to_stop_has_the_lock_until_it_closes_stdin() {
+    on_both(|database| {
+        let release = |hold: &Hold| hold.signal("TERM");
+        let mut hold = Hold::start(&database.url(), &[]);
+        hold.event("granted");
+        release(&hold);
+        assert_eq!(hold.event("lost")["status"], json!(0));
+        assert_eq!(contend(&database), Some(75));
+        hold.close();
+        hold.event("released");
+        assert_eq!(hold.status(), Some(0));
+
+        let mut hold = Hold::start(&database.url(), &[]);
+        hold.event("granted");
+        let operator = ["release", "init", "--yes", "--operator=ops"];
+        let released = Dlock::on(&database, operator).run();
+        released.expect(0, "", "init is released");
+        let lost = hold.event("lost");
+        assert_eq!((&lost["by"], &lost["status"]), (&json!("ops"), &json!(76)));
+        assert_eq!(contend(&database), Some(75));
+        hold.close();
+        assert_eq!(hold.next(), None, "a lost lease is not released");
+        assert_eq!(hold.status(), Some(76));
+        assert_eq!(contend(&database), Some(0));
+    });
+}
+
+/// The program does nothing: the published deadline ends its time.
+#[test]
+fn lease_of_a_program_that_does_not_stop_ends_at_the_published_deadline() {
+    on_both(|database| {
+        let mut hold = Hold::start(&database.url(), &["--max-runtime=100ms"]);
+        let granted = hold.event("granted");
+        assert_eq!(hold.event("lost")["status"], json!(124));
+        hold.event("released");
+        assert!(Some(now()) >= granted["deadline_ms"].as_u64());
+        assert_eq!(hold.status(), Some(124));
+    });
+}
+
+#[test]
+fn program_without_a_server_learns_that_its_lease_is_lost() {
+    on_both(|database| {
+        let proxy = Proxy::to(database.port);
+        let mut hold = Hold::start(&database.url_through(proxy.port()), &["--grace=1s"]);
+        let mut stop_at = hold.event("granted")["stop_at_ms"].as_u64();
+        proxy.door(AcceptMode::Refused);
+        proxy.reset();
+        let lost = loop {
+            let event = hold.next().expect("an event follows");
+            match event["event"].as_str() {
+                Some("renewed") => stop_at = event["stop_at_ms"].as_u64(),
+                Some("failing") => {}
+                _ => break event,
+            }
+        };
+        assert_eq!(lost["event"], json!("lost"), "{lost}");
+        assert!(Some(now()) >= stop_at);
+        assert_eq!(hold.next(), None);
+        assert_eq!(hold.status(), Some(76));
+    });
+}
+
+/// A killed or frozen dlock publishes nothing more, so the instants that the program knows are at most too early.
+#[test]
+fn lock_of_a_killed_or_frozen_dlock_is_not_free_before_the_published_instant() {
+    on_both(|database| {
+        for signal in ["KILL", "STOP"] {
+            let mut hold = Hold::start(&database.url(), &[]);
+            let stop_at = hold.event("granted")["stop_at_ms"].as_u64();
+            hold.signal(signal);
+            let next = ["exec", "init", "--ttl=6s", "--", "true"];
+            assert_eq!(Dlock::on(&database, next).run().status, Some(0));
+            assert!(Some(now()) >= stop_at, "{signal}");
+        }
+    });
+}
+
+#[test]
+fn wait_for_the_lock_ends_with_stdin() {
+    on_both(|database| {
+        let mut holder = Hold::start(&database.url(), &[]);
+        holder.event("granted");
+        let mut waiter = Hold::start(&database.url(), &[]);
+        waiter.event("waiting");
+        waiter.close();
+        assert_eq!(waiter.next(), None);
+        assert_eq!(waiter.status(), Some(75));
+    });
+}
+
+/// The pipe is full, so dlock cannot write an event.
+#[test]
+fn reader_that_does_not_read_delays_no_renewal() {
+    on_both(|database| {
+        let (reader, mut writer) = io::pipe().expect("a pipe");
+        let size = rustix::pipe::fcntl_getpipe_size(&reader).expect("the pipe has a size");
+        writer
+            .write_all(&vec![b' '; size])
+            .expect("the bytes fit into the pipe");
+        let mut hold = Command::new(DLOCK)
+            .args(["hold", "init", "--json", "--ttl=6s"])
+            .env("DLOCK_URL", database.url())
+            .stdin(Stdio::piped())
+            .stdout(writer)
+            .spawn()
+            .expect("dlock can be started");
+        eventually("the lease is renewed", || {
+            renewals_of_any(&database) >= Some(2)
+        });
+        drop(hold.stdin.take());
+        assert_eq!(hold.wait().expect("dlock ends").code(), Some(0));
+        assert_eq!(contend(&database), Some(0));
+    });
+}
+
+/// Returns the number of renewals of the lease. None if there is no row.
+fn renewals_of_any(database: &Database) -> Option<u64> {
+    let renewals = "SELECT renewals FROM dlock_lock WHERE owner_id IS NOT NULL";
+    let read = database.admin_conn().query_first(renewals);
+    // The tables may not exist yet.
+    read.ok().flatten()
+}
+
+/// This process is the program.
+#[test]
+fn processes_of_the_program_run_under_its_lease() {
+    on_both(|database| {
+        let mut hold = Hold::start(&database.url(), &[]);
+        let granted = hold.event("granted");
+        let inside = |arguments: &[&str]| {
+            let variables = granted["env"].as_object().expect("an object");
+            let dlock = Dlock::on(&database, arguments).stdin(Stdio::null());
+            let with = |dlock: Dlock, (name, value): (&String, &Value)| {
+                dlock.env(name, value.as_str().expect("a text"))
+            };
+            variables.iter().fold(dlock, with).run()
+        };
+        inside(&["exec", "init", "--", "echo", "inner"]).expect(0, "inner\n", "");
+        inside(&["check"]).expect(0, "", "");
+        inside(&["hold", "init", "-n"]).expect(64, "", "an outer dlock holds init already");
+        hold.close();
+        assert_eq!(hold.status(), Some(0));
+        assert_eq!(inside(&["check"]).status, Some(76));
+    });
+}
+
+/// Without a program that reads stdin, only a signal ends the hold.
+#[test]
+fn hold_of_a_service_ends_with_sigterm_and_with_its_lease() {
+    on_both(|database| {
+        let start = || {
+            Dlock::on(&database, ["hold", "init", "--ttl=6s", "-v"])
+                .stdin(Stdio::null())
+                .start()
+        };
+        let hold = start();
+        hold.wait_for_output("acquired init");
+        hold.signal("TERM");
+        let outcome = hold.wait();
+        assert_eq!(outcome.status, Some(0), "{outcome:?}");
+        assert_eq!(contend(&database), Some(0));
+
+        let hold = start();
+        hold.wait_for_output("acquired init");
+        let operator = ["release", "init", "--yes", "--operator=ops"];
+        let released = Dlock::on(&database, operator).run();
+        released.expect(0, "", "init is released");
+        let outcome = hold.wait();
+        let token = outcome.stdout.trim_end();
+        assert!(token.parse::<u64>().is_ok(), "only the token: {outcome:?}");
+        let text = "lost init: released by ops; the hold ends";
+        assert!(outcome.stderr.contains(text), "{outcome:?}");
+        assert_eq!(outcome.status, Some(76));
+        assert_eq!(
+            contend(&database),
+            Some(75),
+            "the lease is left until its end"
+        );
+    });
+}
