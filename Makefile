@@ -154,7 +154,7 @@ deny: ## Check the licences, versions and sources of the dependencies
 # flock and with a program that acquires no lock. The measured dlock is the program that `make` builds.
 bench bench-guard: export RUSTFLAGS = $(STATIC_FLAGS)
 bench: ## Compare the speed of dlock, etcdctl and flock
-	tests/servers/fetch mariadb mysql etcd zookeeper kazoo zsh fish bash-completion chromium
+	tests/servers/fetch mariadb mysql etcd zookeeper kazoo curator zsh fish bash-completion chromium
 	$(CARGO) bench --locked --target $(HOST) --target-dir $(STATIC) --bench exec --bench queue --bench status --bench serve
 
 # Measures at most three times, for less than a minute each. With DLOCK_EARLIER=PATH, it measures once, and also measures

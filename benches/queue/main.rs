@@ -8,7 +8,7 @@
 //! fails if dlock has become slow.
 //!
 //! - `timestamp_command` is the command under the lock. It is this program in another mode, and records when it ran.
-//! - `shapes` compares shared locks and slots with kazoo on `zookeeper`, and with `flock`.
+//! - `shapes` compares shared locks and slots with kazoo and Apache Curator on `zookeeper`, and with `flock`.
 //! - `site`, `etcd` and `competitor` are the compared programs. `waiters` is a holder with its waiters.
 //! - `guard` compares dlock with its `limits`.
 //! - `handover`, `order`, `waiting`, `takeover`, `kill_latency` (section `death`) and `scale` (section `thousand`)

@@ -1,8 +1,8 @@
 //! Measures the time from the end of one command to the start of the next if the holders accept others beside them: shared
-//! locks and slots. Compares dlock with kazoo on ZooKeeper, and with `flock -s`.
+//! locks and slots. Compares dlock with kazoo and Apache Curator on ZooKeeper, and with `flock -s`.
 //!
-//! dlock and flock start a command. kazoo measures in the process of its contender, so its times do not contain the start of
-//! a process.
+//! dlock and flock start a command. kazoo and Curator measure in the process of their contender, so their times do not
+//! contain the start of a process.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::markdown::Page;
 use crate::sample::{millis, percentile};
 use crate::site::Site;
 use crate::timestamp_command::{self, Mark};
-use crate::zookeeper::ZooKeeper;
+use crate::zookeeper::{Client, ZooKeeper};
 
 /// Number of waiters behind a writer, and for the slots.
 const CROWD: usize = 30;
@@ -34,7 +34,7 @@ const SETTLED: Duration = Duration::from_millis(400);
 /// A compared program.
 enum Peer {
     Dlock(Rc<Site>),
-    Kazoo(ZooKeeper),
+    ZooKeeper(Rc<ZooKeeper>, Client),
     Flock,
 }
 
@@ -95,15 +95,17 @@ const TRANSITIONS: [Transition; 6] = [
 
 pub(crate) fn section(page: &mut Page, sites: &[Rc<Site>], folder: &Path) {
     let dlock = sites.iter().map(|site| Peer::Dlock(Rc::clone(site)));
-    let peers: Vec<Peer> = dlock
-        .chain([Peer::Kazoo(ZooKeeper::start()), Peer::Flock])
-        .collect();
+    let zookeeper = Rc::new(ZooKeeper::start());
+    let clients = [Client::Kazoo, Client::Curator]
+        .map(|client| Peer::ZooKeeper(Rc::clone(&zookeeper), client));
+    let peers: Vec<Peer> = dlock.chain(clients).chain([Peer::Flock]).collect();
     page.section(
         "Shared locks and slots",
         &format!(
             "Times from the end of a command to the start of the next one that it was in the way of, in milliseconds: \
              p50 and p99. Behind a writer, {CROWD} readers start; with {SLOTS} slots, {CROWD} waiters hold a slot for {} \
-             ms each. kazoo measures within its processes, which start no command.",
+             ms each. kazoo and Curator measure within their processes, which start no command. Each process with \
+             Curator first acquires and releases a lock of its own, so that its JVM has loaded the classes.",
             HOLD.as_millis()
         ),
     );
@@ -152,7 +154,8 @@ impl Peer {
     fn name(&self) -> String {
         match self {
             Self::Dlock(site) => format!("`dlock exec`, {}", site.name()),
-            Self::Kazoo(_) => "kazoo".to_owned(),
+            Self::ZooKeeper(_, Client::Kazoo) => "kazoo".to_owned(),
+            Self::ZooKeeper(_, Client::Curator) => "Curator".to_owned(),
             Self::Flock => "`flock`".to_owned(),
         }
     }
@@ -237,13 +240,13 @@ impl<'a> Scene<'a> {
                 lock.args(timestamp_command::command(log, label, hold));
                 lock
             }
-            Peer::Kazoo(server) => {
+            Peer::ZooKeeper(server, client) => {
                 let shape = match shape {
                     Shape::Slots(slots) => slots.to_string(),
                     Shape::Shared => "shared".to_owned(),
                     Shape::Exclusive => "exclusive".to_owned(),
                 };
-                let mut contender = server.contender(&self.name, &shape);
+                let mut contender = server.contender(*client, &self.name, &shape);
                 contender.args([self.ready(label).as_os_str(), log.as_os_str()]);
                 contender.args([label, hold]);
                 contender
@@ -262,7 +265,7 @@ impl<'a> Scene<'a> {
         self.running.push(child.expect("the program starts"));
     }
 
-    /// Returns the file that a contender with kazoo creates when it is about to acquire the lock.
+    /// Returns the file that a contender on ZooKeeper creates when it is about to acquire the lock.
     fn ready(&self, label: &str) -> std::path::PathBuf {
         self.folder.join(format!("{}.{label}.ready", self.name))
     }
@@ -273,7 +276,7 @@ impl<'a> Scene<'a> {
             Duration::from_millis(20),
             || match self.peer {
                 Peer::Dlock(site) => site.queued_names(&self.name).len() == waiters,
-                Peer::Kazoo(_) => {
+                Peer::ZooKeeper(..) => {
                     (0..waiters).all(|number| self.ready(&format!("waiter-{number}")).exists())
                 }
                 Peer::Flock => {
