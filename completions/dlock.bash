@@ -4,7 +4,7 @@
 # Sets `options` to the options of the subcommand $1, `arguments` to the kinds of its arguments, `kind` to the kind of
 # the value of its option $2, and `subcommands` to all subcommands.
 _dlock_option() {
-    subcommands='exec status list wait check history forget release prune explain setup serve doctor copy-to version help'
+    subcommands='exec hold status list wait check history forget release prune explain setup serve doctor copy-to version help'
     options='' arguments='' kind=''
     case $1 in
         '')
@@ -22,6 +22,19 @@ _dlock_option() {
             case $2 in
                 -a | --action) kind='name' ;;
                 -t | --ttl | -w | --wait | -E | --conflict-exit-code | --connect-timeout | --max-runtime | --holder | --note | --slots | --history | --once-per | --min-hold | --grace | --stop-signal | --url | --host | --port | --user | --database) kind='text' ;;
+                --server-sessions) kind='kill wait ignore' ;;
+                --heartbeat-file | --metrics-file | --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
+                --on-event) kind='command' ;;
+                --log-format) kind='text json' ;;
+                --ssl-mode) kind='disabled required verify_ca verify_identity' ;;
+            esac
+            ;;
+        hold)
+            options='-a --action -t --ttl -w --wait -n --nonblock -E --conflict-exit-code --connect-timeout --max-runtime --server-sessions --heartbeat-file --holder --note --slots --shared --fence --history --metrics-file --on-event --json --grace -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            arguments='name'
+            case $2 in
+                -a | --action) kind='name' ;;
+                -t | --ttl | -w | --wait | -E | --conflict-exit-code | --connect-timeout | --max-runtime | --holder | --note | --slots | --history | --grace | --url | --host | --port | --user | --database) kind='text' ;;
                 --server-sessions) kind='kill wait ignore' ;;
                 --heartbeat-file | --metrics-file | --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
                 --on-event) kind='command' ;;

@@ -50,6 +50,7 @@ complete -c dlock -n "__fish_dlock_needs_command" -s v -l verbose -d 'Print a me
 complete -c dlock -n "__fish_dlock_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_needs_command" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "exec" -d 'Run a command while holding the lock'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "hold" -d 'Hold the lock for a program that dlock has not started'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "status" -d 'Show holders and waiters'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "list" -d 'List all locks'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "ls" -d 'List all locks'
@@ -114,6 +115,49 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -s q -l quiet -d 'Prin
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s V -l version -d 'Print version'
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -s a -l action -d 'Name of the lock, instead of NAME; give the option again for each further lock' -r -f -a "(__fish_dlock_lock_names)"
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -s t -l ttl -d 'Length of the lease' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -s w -l wait -d 'Maximum time to wait for the lock; 0 makes one attempt' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -s E -l conflict-exit-code -d 'Exit status if the lock was held or paused until the waiting time ran out' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l connect-timeout -d 'Maximum time to wait for the server\'s first response; 0 makes one attempt' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l max-runtime -d 'Maximum runtime; a longer run is stopped, and dlock exits with 124' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l server-sessions -d 'Treatment of sessions that a killed or failed command leaves on the server' -r -f -a "kill\t'Kill the sessions, and wait until they are gone'
+wait\t'Wait until the sessions execute no statement any more'
+ignore\t'Do not look for sessions, and do not wait for them'"
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l heartbeat-file -d 'File that must change regularly to keep the lease' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l holder -d 'Name of this holder, as shown by dlock status [default: HOST/PID]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l note -d 'Note in dlock status, for example the reason for the run' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l slots -d 'Let up to N holders have the lock at once, this one included' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l history -d 'Keep at least the latest N runs in the history; 0 does not record this run' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l metrics-file -d 'File to which dlock writes the metrics of this run, in the Prometheus text format' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l on-event -d 'Hook to run with sh -c when the lease is granted, lost or released, and when the run is skipped' -r -f -a "(__fish_complete_command)"
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l grace -d 'Time from stop_at_ms to deadline_ms, in which the program ends its work [default: a sixth of the ttl, at most 10s]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
+json\t'One JSON object on one line for each message, for programs'"
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l host -d 'Host name or address of the server, or a list of hosts: HOST[:PORT][,...]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l port -d 'TCP port of the hosts that specify no port [default: 3306]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l user -d 'User name of the account on the server' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l database -d 'Database that contains dlock\'s tables' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS. The certificate is not verified'
+verify_ca\t'TLS with a certificate that is signed by a trusted authority'
+verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -s n -l nonblock -d 'Do not wait for the lock; overrides --wait'
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l shared -d 'Hold the lock together with any number of others that use --shared'
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l fence -d 'Write the token to the action\'s fence, for dlock check --sql'
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l json -d 'Print each event as one JSON object on one line of stdout'
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -s v -l verbose -d 'Print a message for each step'
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand status" -s a -l action -d 'Action to show; this option may be repeated' -r -f -a "(__fish_dlock_lock_names)"
 complete -c dlock -n "__fish_dlock_using_subcommand status" -l color -d 'Use of colours; auto uses colours on a terminal, unless NO_COLOR is set and not empty' -r -f -a "auto\t'Use colours on a terminal, unless NO_COLOR is set and not empty'
 always\t'Always use colours'
@@ -556,6 +600,7 @@ end
 
 complete -c dlock -n __fish_dlock_in_command -f -a "(__fish_dlock_wrapped_command)"
 complete -c dlock -n "__fish_dlock_using_subcommand exec; and not contains -- -- (commandline -opc)" -f -a "(__fish_dlock_lock_names)"
+complete -c dlock -n "__fish_dlock_using_subcommand hold; and not contains -- -- (commandline -opc)" -f -a "(__fish_dlock_lock_names)"
 complete -c dlock -n "__fish_dlock_using_subcommand status; and not contains -- -- (commandline -opc)" -f -a "(__fish_dlock_lock_names)"
 complete -c dlock -n "__fish_dlock_using_subcommand wait; and not contains -- -- (commandline -opc)" -f -a "(__fish_dlock_lock_names)"
 complete -c dlock -n "__fish_dlock_using_subcommand check; and not contains -- -- (commandline -opc)" -f -a "(__fish_dlock_lock_names)"

@@ -9,6 +9,7 @@ pub mod group_child;
 pub mod heap;
 pub mod host;
 pub mod inherited;
+pub mod input;
 pub mod interpreter;
 pub mod output_file;
 pub mod pending_child;

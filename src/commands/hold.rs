@@ -8,25 +8,23 @@
 mod events;
 mod work;
 
-use std::fs::{self, File};
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::fs;
 use std::os::unix::process::parent_id;
 
 use anyhow::Context;
-use rustix::fs::{FileType, fstat};
 
 use self::events::EventWriter;
-use self::work::{HoldWork, Reader};
+use self::work::HoldWork;
 use super::exec;
 use super::exec::nested;
 use super::exec::plan::RunPlan;
 use crate::cli::hold::HoldArgs;
 use crate::cli::once::OnceArgs;
-use crate::event::input;
+use crate::event::input as end_of_stdin;
 use crate::exit::{ExitError, Status};
 use crate::report::Report;
 use crate::store::target::Targets;
+use crate::sys::input::{self, InputKind};
 
 /// Holds the lock.
 ///
@@ -53,13 +51,9 @@ pub fn run(args: HoldArgs, targets: Targets, report: &Report) -> anyhow::Result<
             return Err(ExitError::new(Status::USAGE, why).into());
         }
     }
-    let reader = reader();
-    // The streams of this process are closed before its threads start.
-    let copy = |stream: BorrowedFd| stream.try_clone_to_owned().map(File::from);
-    let (stdin, stdout) = (io::stdin(), io::stdout());
-    let input = copy(stdin.as_fd()).context("cannot copy stdin")?;
-    let output = copy(stdout.as_fd()).context("cannot copy stdout")?;
-    let writer = EventWriter::new(args.json, output);
+    let reader = input::kind();
+    let (stdin, stdout) = input::copies().context("cannot copy stdin and stdout")?;
+    let writer = EventWriter::new(args.json, stdout);
     let variables = plan.variables(&targets);
     let driver = plan.start(targets, report, |_, _| {
         Ok((
@@ -67,8 +61,9 @@ pub fn run(args: HoldArgs, targets: Targets, report: &Report) -> anyhow::Result<
             None,
         ))
     })?;
-    if reader != Reader::None {
-        input::start(input, driver.events.sender().clone()).context("cannot start a thread")?;
+    if reader != InputKind::Other {
+        end_of_stdin::start(stdin, driver.events.sender().clone())
+            .context("cannot start a thread")?;
     }
     Ok(exec::drive(driver, report)?)
 }
@@ -79,15 +74,5 @@ fn holds_for() -> String {
     match parent.as_deref().map(str::trim_end) {
         Ok(name) if !name.is_empty() => format!("hold ({name})"),
         _ => "hold".to_owned(),
-    }
-}
-
-/// Returns who may end the hold by the end of stdin.
-fn reader() -> Reader {
-    let stat = fstat(io::stdin());
-    match stat.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
-        Ok(FileType::Fifo | FileType::Socket) => Reader::Program,
-        Ok(FileType::CharacterDevice) if rustix::termios::isatty(io::stdin()) => Reader::Terminal,
-        _ => Reader::None,
     }
 }

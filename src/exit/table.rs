@@ -4,20 +4,20 @@
 
 /// The subcommands that connect to the server.
 const CONNECTING: &[&str] = &[
-    "exec", "status", "list", "wait", "check", "history", "forget", "release", "prune", "serve",
-    "setup", "doctor",
+    "exec", "hold", "status", "list", "wait", "check", "history", "forget", "release", "prune",
+    "serve", "setup", "doctor",
 ];
 
 /// The subcommands that fail if the server does not respond. `serve` waits for the server.
 const NEEDING_RESPONSE: &[&str] = &[
-    "exec", "status", "list", "wait", "check", "history", "forget", "release", "prune", "setup",
-    "doctor",
+    "exec", "hold", "status", "list", "wait", "check", "history", "forget", "release", "prune",
+    "setup", "doctor",
 ];
 
 /// All subcommands.
 const ALL: &[&str] = &[
-    "exec", "status", "list", "wait", "check", "history", "forget", "release", "prune", "serve",
-    "setup", "doctor", "explain", "copy-to", "version", "help",
+    "exec", "hold", "status", "list", "wait", "check", "history", "forget", "release", "prune",
+    "serve", "setup", "doctor", "explain", "copy-to", "version", "help",
 ];
 
 const DLOCK_OR_COMMAND_SUCCEEDED: &str =
@@ -102,7 +102,7 @@ pub const TABLE: &[TableRow] = &[
                 ALL,
                 "usage error: the command line or an environment variable is invalid",
             ),
-            (&["exec"], "for exec: the ttl is too short"),
+            (&["exec", "hold"], "for exec and hold: the ttl is too short"),
             (
                 &["release", "prune"],
                 "for release and prune: the user did not confirm",
@@ -138,8 +138,8 @@ pub const TABLE: &[TableRow] = &[
                 "the server could not be reached or did not respond in time",
             ),
             (
-                &["exec", "wait"],
-                "for exec and wait: --connect-timeout sets the limit",
+                &["exec", "hold", "wait"],
+                "for exec, hold and wait: --connect-timeout sets the limit",
             ),
             (
                 &["check", "wait", "status"],
@@ -177,10 +177,14 @@ pub const TABLE: &[TableRow] = &[
         status: "75",
         meanings: &[
             (
-                &["exec", "wait"],
+                &["exec", "hold", "wait"],
                 "the action was held or paused, or sessions of an earlier run had not ended on the server, until the waiting time ran out",
             ),
-            (&["exec"], "for exec: -E changes this status"),
+            (
+                &["exec", "hold"],
+                "for exec and hold: -E changes this status",
+            ),
+            (&["hold"], "for hold: stdin ended before the lock was held"),
             (&["wait"], "for wait --done: no success until the timeout"),
             (
                 &["status"],
@@ -207,6 +211,10 @@ pub const TABLE: &[TableRow] = &[
             (
                 &["exec"],
                 "the lease was lost or could not be renewed, and the command was stopped",
+            ),
+            (
+                &["hold"],
+                "for hold: the lease was lost or could not be renewed, and the program was told to stop",
             ),
             (
                 &["exec"],
@@ -270,7 +278,10 @@ pub const TABLE: &[TableRow] = &[
     },
     TableRow {
         status: "124",
-        meanings: &[(&["exec"], "the command ran for longer than --max-runtime")],
+        meanings: &[(
+            &["exec", "hold"],
+            "the run took longer than --max-runtime allows",
+        )],
         set_by: DLOCK_OR_COMMAND,
         next: &[
             ("dlock history NAME", "shows the durations of the last runs"),
@@ -313,8 +324,8 @@ pub const TABLE: &[TableRow] = &[
     TableRow {
         status: "128+n",
         meanings: &[(
-            &["exec", "wait"],
-            "signal n ended dlock before it started a command",
+            &["exec", "hold", "wait"],
+            "signal n ended dlock before it started a command or held the lock",
         )],
         set_by: "dlock, the command or a shell: signal n ended the command, or it ended dlock before the command started",
         next: &[

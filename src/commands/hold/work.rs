@@ -17,6 +17,7 @@ use crate::process::supervisor::StopReason;
 use crate::report::messages;
 use crate::store::LockRecord;
 use crate::sys::clock;
+use crate::sys::input::InputKind;
 use crate::sys::signal::{self, Signal};
 use crate::sys::signal_name::describe;
 use crate::sys::tree::ExitReason;
@@ -27,22 +28,12 @@ const TICK: Duration = Duration::from_millis(1);
 /// Version of the events.
 const FORMAT: u8 = 1;
 
-/// Who ends the hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reader {
-    /// A program, by closing stdin. It may know the published deadline.
-    Program,
-    /// A user, by the end of stdin or a signal.
-    Terminal,
-    /// Only a signal.
-    None,
-}
-
 /// The program for which the lock is held.
 pub(super) struct HoldWork<'a> {
     plan: &'a RunPlan,
     writer: EventWriter,
-    reader: Reader,
+    /// How the hold ends: if it is a pipe, a program may know the published deadline.
+    input: InputKind,
     /// The variables for processes that run under the lease, without the tokens.
     variables: Vec<(&'static str, String)>,
     /// The latest deadline that was published. None before the start.
@@ -65,13 +56,13 @@ impl<'a> HoldWork<'a> {
     pub(super) const fn new(
         plan: &'a RunPlan,
         writer: EventWriter,
-        reader: Reader,
+        input: InputKind,
         variables: Vec<(&'static str, String)>,
     ) -> Self {
         Self {
             plan,
             writer,
-            reader,
+            input,
             variables,
             published: None,
             limit: None,
@@ -180,9 +171,9 @@ impl Work for HoldWork<'_> {
             by,
             status: RunOutcome::Lost.status().code(),
         });
-        match self.reader {
-            Reader::Program => ("the program has to stop".to_owned(), WorkEvent::None),
-            Reader::Terminal | Reader::None => {
+        match self.input {
+            InputKind::Pipe => ("the program has to stop".to_owned(), WorkEvent::None),
+            InputKind::Terminal | InputKind::Other => {
                 let names = &self.plan.names;
                 let left = format!("{names} is free for others when its lease expires");
                 let doing = "the hold ends".to_owned();
@@ -196,7 +187,7 @@ impl Work for HoldWork<'_> {
         if !signal::is_fatal(signal.number) {
             return WorkEvent::None;
         }
-        if self.reader != Reader::Program {
+        if self.input != InputKind::Pipe {
             return self.ended();
         }
         if self.stopping.is_none() {
@@ -225,10 +216,10 @@ impl Work for HoldWork<'_> {
             }
             None if self.limit.is_some_and(|limit| now >= limit) => {
                 let why = self.limit_reason();
-                self.tell_to_stop(StopReason::TimedOut, &why, Status::TIMED_OUT);
-                match self.reader {
-                    Reader::Program => WorkEvent::None,
-                    Reader::Terminal | Reader::None => self.ended(),
+                self.tell_to_stop(StopReason::TimedOut, &why, RunOutcome::TimedOut.status());
+                match self.input {
+                    InputKind::Pipe => WorkEvent::None,
+                    InputKind::Terminal | InputKind::Other => self.ended(),
                 }
             }
             Some(_) | None => WorkEvent::None,
