@@ -1,7 +1,9 @@
 //! `dlock hold --json`: the lease of a program that dlock has not started.
 
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixDatagram;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::LazyLock;
 
 use mysql::prelude::Queryable;
 use serde_json::{Value, json};
@@ -9,6 +11,53 @@ use serde_json::{Value, json};
 use crate::cli_runner::{Dlock, eventually};
 use crate::proxy::{AcceptMode, Proxy};
 use crate::servers::{Database, Flavour, shared};
+
+/// The documented form of the events.
+static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
+    let text = include_str!("../../docs/hold-events.schema.json");
+    serde_json::from_str(text).expect("the schema is JSON")
+});
+
+/// Returns true if `value` has the form of `schema`, as far as the keywords of that file go, and no other fields.
+fn conforms(value: &Value, schema: &Value) -> bool {
+    let is_type = |name: &Value| match name.as_str() {
+        Some("object") => value.is_object(),
+        Some("string") => value.is_string(),
+        Some("integer") => value.is_u64(),
+        Some("null") => value.is_null(),
+        _ => panic!("an unknown type: {name}"),
+    };
+    schema
+        .as_object()
+        .expect("an object")
+        .iter()
+        .all(|(keyword, rule)| match &**keyword {
+            "$schema" | "title" => true,
+            "type" => match rule.as_array() {
+                Some(types) => types.iter().any(is_type),
+                None => is_type(rule),
+            },
+            "const" => value == rule,
+            "required" => {
+                let mut names = rule.as_array().expect("an array").iter();
+                names.all(|name| value.get(name.as_str().expect("a name")).is_some())
+            }
+            "properties" => {
+                let fields = value.as_object().expect("an object");
+                (fields.iter())
+                    .all(|(name, field)| rule.get(name).is_some_and(|it| conforms(field, it)))
+            }
+            "additionalProperties" => {
+                let fields = value.as_object().expect("an object");
+                fields.values().all(|field| conforms(field, rule))
+            }
+            "oneOf" => {
+                let forms = rule.as_array().expect("an array").iter();
+                forms.filter(|form| conforms(value, form)).count() == 1
+            }
+            _ => panic!("an unknown keyword: {keyword}"),
+        })
+}
 
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
 
@@ -37,11 +86,15 @@ impl Hold {
         }
     }
 
-    /// Returns the next event. None at the end of stdout.
+    /// Returns the next event, which has the documented form. None at the end of stdout.
     fn next(&mut self) -> Option<Value> {
         let mut line = String::new();
         let length = self.stdout.read_line(&mut line).expect("stdout is read");
-        (length > 0).then(|| serde_json::from_str(&line).expect("each line is JSON"))
+        let event = (length > 0).then(|| serde_json::from_str(&line).expect("each line is JSON"));
+        if let Some(event) = &event {
+            assert!(conforms(event, &SCHEMA), "not in the schema: {event}");
+        }
+        event
     }
 
     /// Returns the next event with the name `name`, which follows other ones only if they are `renewed`.
@@ -285,16 +338,26 @@ fn processes_of_the_program_run_under_its_lease() {
 #[test]
 fn hold_of_a_service_ends_with_sigterm_and_with_its_lease() {
     on_both(|database| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let socket = folder.path().join("notify");
+        let manager = UnixDatagram::bind(&socket).expect("the path is free");
         let start = || {
             Dlock::on(&database, ["hold", "init", "--ttl=6s", "-v"])
                 .stdin(Stdio::null())
+                .env("NOTIFY_SOCKET", &socket)
                 .start()
         };
+        let state = || {
+            let mut state = [0; 64];
+            let length = manager.recv(&mut state).expect("a message");
+            String::from_utf8_lossy(&state[..length]).into_owned()
+        };
         let hold = start();
-        hold.wait_for_output("acquired init");
+        assert_eq!(state(), "READY=1");
         hold.signal("TERM");
         let outcome = hold.wait();
         assert_eq!(outcome.status, Some(0), "{outcome:?}");
+        assert_eq!(state(), "STOPPING=1");
         assert_eq!(contend(&database), Some(0));
 
         let hold = start();

@@ -18,6 +18,7 @@ use crate::report::messages;
 use crate::store::LockRecord;
 use crate::sys::clock;
 use crate::sys::input::InputKind;
+use crate::sys::notify;
 use crate::sys::signal::{self, Signal};
 use crate::sys::signal_name::describe;
 use crate::sys::tree::ExitReason;
@@ -142,6 +143,7 @@ impl Work for HoldWork<'_> {
             deadline_ms: boot_millis(deadline.kill),
             env: &env,
         });
+        notify::send("READY=1");
     }
 
     fn renewed(&mut self, deadline: Deadline) {
@@ -238,6 +240,7 @@ impl Work for HoldWork<'_> {
     }
 
     fn over(&mut self, is_released: bool) {
+        notify::send("STOPPING=1");
         if is_released {
             self.writer.write(&HoldEvent::Released {});
         }
