@@ -10,6 +10,8 @@ pub mod input;
 pub mod queue;
 pub mod queue_reader;
 
+use std::io;
+
 use crate::metrics::writer;
 use crate::process::hook::{HookResult, HookTrigger};
 use crate::process::monitor::ParentMessage;
@@ -34,6 +36,8 @@ pub enum Event {
     HeartbeatUnreadable(i32),
     /// Stdin has ended.
     InputEnded,
+    /// The state file of a hold cannot be written.
+    StateFile(io::Error),
     /// A hook has ended, or was not started. Contains the result.
     Hook(HookTrigger, HookResult),
     /// The metrics thread sent a notification.

@@ -11,6 +11,7 @@ pub mod host;
 pub mod inherited;
 pub mod input;
 pub mod interpreter;
+pub mod latest;
 pub mod notify;
 pub mod output_file;
 pub mod pending_child;

@@ -1,5 +1,6 @@
 //! The grammar of `hold`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -30,6 +31,14 @@ pub struct HoldArgs {
     #[arg(value_parser = super::value::switch)]
     #[arg(help_heading = "Holding")]
     pub json: bool,
+
+    /// File that shows the lock, its token, stop_at_ms and deadline_ms as a JSON object while the lock is held.
+    ///
+    /// dlock replaces the file atomically at each renewal, and removes it when the program has to stop.
+    #[arg(long, env = "DLOCK_OPT_STATE_FILE", value_name = "FILE")]
+    #[arg(value_hint = clap::ValueHint::FilePath)]
+    #[arg(help_heading = "Holding")]
+    pub state_file: Option<PathBuf>,
 
     /// Time from stop_at_ms to deadline_ms, in which the program ends its work [default: a sixth of the ttl, at most 10s].
     #[arg(long, env = "DLOCK_OPT_GRACE", value_name = "DURATION")]

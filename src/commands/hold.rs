@@ -6,6 +6,7 @@
 //! or when the last published deadline has passed.
 
 mod events;
+mod state_file;
 mod work;
 
 use std::fs;
@@ -14,6 +15,7 @@ use std::os::unix::process::parent_id;
 use anyhow::Context;
 
 use self::events::EventWriter;
+use self::state_file::StateFile;
 use self::work::HoldWork;
 use super::exec;
 use super::exec::nested;
@@ -25,6 +27,8 @@ use crate::exit::{ExitError, Status};
 use crate::report::Report;
 use crate::store::target::Targets;
 use crate::sys::input::{self, InputKind};
+
+const NO_THREAD: &str = "cannot start a thread";
 
 /// Holds the lock.
 ///
@@ -55,15 +59,15 @@ pub fn run(args: HoldArgs, targets: Targets, report: &Report) -> anyhow::Result<
     let (stdin, stdout) = input::copies().context("cannot copy stdin and stdout")?;
     let writer = EventWriter::new(args.json, stdout);
     let variables = plan.variables(&targets);
-    let driver = plan.start(targets, report, |_, _| {
-        Ok((
-            Box::new(HoldWork::new(&plan, writer, reader, variables)),
-            None,
-        ))
-    })?;
+    let (file, thread) = args.state_file.map(StateFile::new).unzip();
+    let work = HoldWork::new(&plan, (writer, file), reader, variables);
+    let driver = plan.start(targets, report, |_, _| Ok((Box::new(work), None)))?;
+    let sender = driver.events.sender();
+    if let Some(thread) = thread {
+        state_file::start(thread, sender.clone()).context(NO_THREAD)?;
+    }
     if reader != InputKind::Other {
-        end_of_stdin::start(stdin, driver.events.sender().clone())
-            .context("cannot start a thread")?;
+        end_of_stdin::start(stdin, sender.clone()).context(NO_THREAD)?;
     }
     Ok(exec::drive(driver, report)?)
 }

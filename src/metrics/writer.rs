@@ -1,8 +1,7 @@
 //! The thread that keeps the metrics file up to date.
 //!
 //! A separate thread writes the file, because the file may be on a disk that hangs and renewals must not wait for that
-//! disk. The thread has a slot for one set of facts. Newer facts replace older facts that the thread has not written
-//! yet.
+//! disk.
 //!
 //! The facts of a run that was skipped do not replace those of an earlier run, because a monitor would then no longer see
 //! that the earlier run failed.
@@ -10,11 +9,12 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
 use super::{EarlierMetrics, RunMetrics};
 use crate::lease::action::Action;
+use crate::sys::latest::Latest;
 use crate::sys::output_file;
 
 /// Mode of a new metrics file. All users may read the file, because the collector may run as a different user.
@@ -32,15 +32,7 @@ pub enum Note {
 /// A handle that sends facts to the metrics thread.
 #[derive(Debug)]
 pub struct Writer {
-    slot: Arc<Slot>,
-}
-
-/// The state that the [`Writer`] and the metrics thread share. Each change is one assignment, so the state stays valid
-/// after a panic.
-#[derive(Debug, Default)]
-struct Slot {
-    newest: Mutex<Option<RunMetrics>>,
-    changed: Condvar,
+    facts: Arc<Latest<RunMetrics>>,
 }
 
 impl Writer {
@@ -50,8 +42,8 @@ impl Writer {
     /// # Errors
     /// Fails if the kernel cannot start a thread.
     pub fn start(path: PathBuf, notify: impl Fn(Note) + Send + 'static) -> io::Result<Self> {
-        let slot = Arc::<Slot>::default();
-        let own = Arc::clone(&slot);
+        let latest = Arc::<Latest<RunMetrics>>::default();
+        let own = Arc::clone(&latest);
         thread::Builder::new()
             .name("metrics".to_owned())
             .spawn(move || {
@@ -77,15 +69,13 @@ impl Writer {
                 }
                 notify(Note::Over);
             })?;
-        Ok(Self { slot })
+        Ok(Self { facts: latest })
     }
 
     /// Passes `facts` to the thread without waiting until they are written. The thread ends after
     /// it has handled the facts of a run that has ended.
     pub fn write(&self, facts: RunMetrics) {
-        // The mutex is locked only for this assignment, so a renewal never waits for the file.
-        *self.slot.lock() = Some(facts);
-        self.slot.changed.notify_one();
+        self.facts.put(facts);
     }
 }
 
@@ -95,26 +85,6 @@ fn read_earlier(path: &Path, actions: &[Action]) -> Option<EarlierMetrics> {
     let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
     let text = is_file.then(|| fs::read_to_string(path))?;
     EarlierMetrics::read(&text.ok()?, actions.first()?)
-}
-
-impl Slot {
-    fn lock(&self) -> MutexGuard<'_, Option<RunMetrics>> {
-        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for new facts and returns them.
-    fn take(&self) -> RunMetrics {
-        let mut newest = self.lock();
-        loop {
-            if let Some(facts) = newest.take() {
-                return facts;
-            }
-            newest = self
-                .changed
-                .wait(newest)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-    }
 }
 
 #[cfg(test)]

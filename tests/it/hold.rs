@@ -1,5 +1,6 @@
 //! `dlock hold --json`: the lease of a program that dlock has not started.
 
+use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -262,6 +263,39 @@ fn lock_of_a_killed_or_frozen_dlock_is_not_free_before_the_published_instant() {
             assert_eq!(Dlock::on(&database, next).run().status, Some(0));
             assert!(Some(now()) >= stop_at, "{signal}");
         }
+    });
+}
+
+#[test]
+fn state_file_shows_the_published_instants_while_the_lock_is_held() {
+    on_both(|database| {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("state");
+        let option = format!("--state-file={}", file.display());
+        let mut hold = Hold::start(&database.url(), &[&option]);
+        let token = hold.event("granted")["token"].clone();
+        let renewed = hold.event("renewed");
+        let state = || -> Option<Value> {
+            let text = fs::read_to_string(&file).ok()?;
+            Some(serde_json::from_str(&text).expect("the file is complete"))
+        };
+        eventually("the file shows the renewal", || {
+            state().is_some_and(|it| it["stop_at_ms"].as_u64() >= renewed["stop_at_ms"].as_u64())
+        });
+        assert_eq!(state().map(|it| it["token"].clone()), Some(token));
+        hold.signal("TERM");
+        eventually("the file is removed", || !file.exists());
+        hold.event("lost");
+        hold.close();
+        assert_eq!(hold.status(), Some(0));
+        assert!(!file.exists());
+
+        let option = format!("--state-file={}/no/such/folder", folder.path().display());
+        let hold = Dlock::on(&database, ["hold", "init", &option]);
+        let hold = hold.stdin(Stdio::null()).start();
+        hold.wait_for_output("cannot write the state file: ");
+        hold.signal("TERM");
+        assert_eq!(hold.wait().status, Some(0));
     });
 }
 

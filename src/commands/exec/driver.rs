@@ -236,6 +236,10 @@ impl Driver<'_> {
                 let why = format!("stdin ended before {} was held", self.plan.names);
                 self.give_up(ExitError::new(Status::HELD, why));
             }
+            Some(Event::StateFile(error)) => {
+                let text = format_args!("cannot write the state file: {error}");
+                self.report.info(EventKind::Message, text);
+            }
             Some(Event::HeartbeatUnreadable(errno)) => self.heartbeat_failed(Some(errno)),
             Some(Event::Hook(..) | Event::Metrics(_)) => {}
             None => {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::events::{EventWriter, HoldEvent};
+use super::state_file::StateFile;
 use crate::commands::exec::plan::RunPlan;
 use crate::commands::exec::work::{Work, WorkEvent};
 use crate::commands::outer;
@@ -14,6 +15,7 @@ use crate::lease::Grant;
 use crate::lease::instant::{BootInstant, Deadline};
 use crate::outcome::RunOutcome;
 use crate::process::supervisor::StopReason;
+use crate::report::format::json_line;
 use crate::report::messages;
 use crate::store::LockRecord;
 use crate::sys::clock;
@@ -33,6 +35,9 @@ const FORMAT: u8 = 1;
 pub(super) struct HoldWork<'a> {
     plan: &'a RunPlan,
     writer: EventWriter,
+    file: Option<StateFile>,
+    /// The content of the file, without the instants. Empty before the start.
+    state: Map<String, Value>,
     /// How the hold ends: if it is a pipe, a program may know the published deadline.
     input: InputKind,
     /// The variables for processes that run under the lease, without the tokens.
@@ -54,15 +59,17 @@ struct Stopping {
 }
 
 impl<'a> HoldWork<'a> {
-    pub(super) const fn new(
+    pub(super) fn new(
         plan: &'a RunPlan,
-        writer: EventWriter,
+        (writer, file): (EventWriter, Option<StateFile>),
         input: InputKind,
         variables: Vec<(&'static str, String)>,
     ) -> Self {
         Self {
             plan,
             writer,
+            file,
+            state: Map::new(),
             input,
             variables,
             published: None,
@@ -82,8 +89,32 @@ impl<'a> HoldWork<'a> {
     }
 
     fn begin_to_stop(&mut self, reason: StopReason) {
+        self.remove_file();
         let until = self.published.map_or(clock::now(), |it| it.kill);
         self.stopping.get_or_insert(Stopping { reason, until });
+    }
+
+    /// Writes the state to the file, with the published deadline.
+    fn write_file(&mut self, deadline: Deadline) {
+        let Some(file) = &self.file else {
+            return;
+        };
+        let instants = [
+            ("stop_at_ms", deadline.term),
+            ("deadline_ms", deadline.kill),
+        ];
+        for (name, instant) in instants {
+            let value = Value::from(boot_millis(instant));
+            self.state.insert(name.to_owned(), value);
+        }
+        // The values have no type that cannot be written.
+        file.write(json_line(&self.state).unwrap_or_default());
+    }
+
+    fn remove_file(&self) {
+        if let Some(file) = &self.file {
+            file.remove();
+        }
     }
 
     /// Returns the end of the hold.
@@ -143,12 +174,23 @@ impl Work for HoldWork<'_> {
             deadline_ms: boot_millis(deadline.kill),
             env: &env,
         });
+        self.state = [
+            ("action", Value::from(self.plan.first().action.as_str())),
+            ("token", Value::from(first.token.0)),
+            ("slot", Value::from(first.slot)),
+            ("holder", Value::from(&*self.plan.first().holder.label)),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into_iter()
+        .collect();
+        self.write_file(deadline);
         notify::send("READY=1");
     }
 
     fn renewed(&mut self, deadline: Deadline) {
         if self.stopping.is_none() {
             self.published = Some(deadline);
+            self.write_file(deadline);
             self.writer.write(&HoldEvent::Renewed {
                 stop_at_ms: boot_millis(deadline.term),
                 deadline_ms: boot_millis(deadline.kill),
@@ -229,6 +271,7 @@ impl Work for HoldWork<'_> {
     }
 
     fn input_ended(&mut self) -> WorkEvent {
+        self.remove_file();
         self.ended()
     }
 
@@ -244,7 +287,11 @@ impl Work for HoldWork<'_> {
         if is_released {
             self.writer.write(&HoldEvent::Released {});
         }
+        self.remove_file();
         self.writer.close();
+        if let Some(file) = &self.file {
+            file.wait_for_removal();
+        }
     }
 }
 
