@@ -188,6 +188,8 @@ pub(crate) struct Client {
     pub(crate) policy: SessionPolicy,
     /// True if the command runs with `--once`.
     pub(crate) once: bool,
+    /// True if the command is a program under `dlock hold`.
+    pub(crate) is_program: bool,
     /// True if a granted lease may wait for other locks, so that it is renewed before the command starts.
     waits_for_others: bool,
     /// The sessions of the command on the server.
@@ -220,6 +222,7 @@ impl Client {
             run: None,
             policy,
             once: false,
+            is_program: false,
             waits_for_others: false,
             sessions: SessionIds::EMPTY,
             success: None,
@@ -309,6 +312,7 @@ impl Client {
         (self.reads_address, self.drops_connection) = (false, false);
         self.once = run.once;
         self.waits_for_others = run.waits_for_others;
+        self.is_program = run.holds;
         let settings = KeeperSettings {
             checks_address: run.checks_address,
             limit: run.limits[number],
@@ -353,7 +357,11 @@ impl Client {
             return false;
         }
         let is_stopping = self.monitor.is_some_and(|monitor| monitor.is_stopping());
-        let releases_early = variant == Variant::EarlyRelease && is_stopping;
+        let releases_early = match variant {
+            Variant::EarlyRelease => is_stopping,
+            Variant::ReleasedAtLoss => self.loss.is_some(),
+            _ => false,
+        };
         let mut input = None;
         if self.is_holding() && (self.command == Command::Ended || releases_early) {
             input = self.end_run(variant).map(Input::WorkEnded);
@@ -426,7 +434,10 @@ impl Client {
                 }
                 Notice::Lost(loss, _) => {
                     self.loss = Some(loss);
-                    self.step_monitor(now, SupervisorInput::Lost);
+                    // A program may not have read the event yet.
+                    if !self.is_program {
+                        self.step_monitor(now, SupervisorInput::Lost);
+                    }
                     if self.is_granted()
                         && let Some(keeper) = self.keeper_mut()
                     {

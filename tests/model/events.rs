@@ -98,7 +98,8 @@ impl Run {
                 events.push(Event::FailMachine(c));
             }
         }
-        if client.command == Command::Running && self.variant != Variant::NoMonitor {
+        let has_monitor = self.variant != Variant::NoMonitor && !client.is_program;
+        if client.command == Command::Running && has_monitor {
             events.push(Event::KillMonitor(c));
         }
     }

@@ -196,6 +196,36 @@ fn note_in_a_slot_outlives_the_next_holder() {
     );
 }
 
+/// dlock may be killed or frozen, and the program may read no event after a grant or a renewal.
+#[test]
+fn program_with_a_published_deadline_never_works_beside_the_next_command() {
+    check("programs", PROGRAMS).assert_holds(&[HANDED_OVER, FROZEN_TAKEN_OVER]);
+    let run = Run {
+        limits: [Limit::NONE, Limit::ONE],
+        ..PROGRAMS
+    };
+    check("programs and slots", run).assert_holds(&[HANDED_OVER]);
+    let run = Run {
+        revocations: 1,
+        ..PROGRAMS
+    };
+    check("programs and an operator", run).assert_holds(&[HANDED_OVER, REVOKED_RELEASED]);
+    for (name, variant) in [
+        ("the program does not compare", Variant::NoMonitor),
+        ("the deadline of a response", Variant::DeadlineFromResponse),
+        ("a release at the loss", Variant::ReleasedAtLoss),
+    ] {
+        assert_broken(name, Run { variant, ..run }, EXCLUSION);
+    }
+}
+
+const PROGRAMS: Run = Run {
+    holds: true,
+    faults: 1,
+    horizon: 7,
+    ..Run::sound()
+};
+
 #[test]
 fn broken_rules_of_limits_are_detected() {
     let sound = SLOTS.rules;

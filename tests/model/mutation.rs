@@ -40,6 +40,8 @@ pub(crate) enum Variant {
     NoMargin,
     /// The lease is released when the monitor starts to stop the command, not when the process tree is dead.
     EarlyRelease,
+    /// `dlock hold` releases a lost lease although the program may not have stopped.
+    ReleasedAtLoss,
     /// After the death of the parent, the monitor releases the lease before the process tree is dead.
     ReleasedBeforeDeath,
     /// A contender does not wait for the statements of an earlier run.
@@ -134,6 +136,9 @@ pub(crate) struct Run {
     pub(crate) once: bool,
     /// The limit of each client's leases.
     pub(crate) limits: [Limit; 2],
+    /// True if each client is a `dlock hold`, so each command is a program that dlock cannot stop: it compares the published
+    /// deadline with its clock, and notices neither the loss of the lease nor the death of dlock.
+    pub(crate) holds: bool,
     /// True if a process that was granted the lease may wait for other locks before it starts its command.
     pub(crate) waits_for_others: bool,
 }
@@ -177,6 +182,7 @@ impl Run {
             policies: [SessionPolicy::Ignore; 2],
             once: false,
             limits: [Limit::ONE; 2],
+            holds: false,
             waits_for_others: false,
         }
     }

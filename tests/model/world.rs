@@ -338,12 +338,15 @@ impl World {
         let now = self.now;
         let client = &mut self.clients[c];
         let has_monitor = is_monitor_alive && run.variant != Variant::NoMonitor;
-        if !has_monitor || !client.abandon(now) {
+        if client.is_program || !has_monitor || !client.abandon(now) {
             client.parent = Parent::Ended { released: false };
         }
         client.run = None;
         client.paused = StopState::None;
-        if client.command == Command::Running && run.variant != Variant::NoMonitor {
+        // A program dies only with the machine.
+        let outlives = client.is_program && is_monitor_alive;
+        let dies = run.variant != Variant::NoMonitor && !outlives;
+        if client.command == Command::Running && dies {
             client.command = Command::Dying;
         }
         if client.command == Command::NotStarted {
