@@ -92,6 +92,7 @@ mod topologies;
 mod translation;
 mod tree;
 mod true_messages;
+mod two_servers;
 mod unproven_success;
 mod versions;
 mod vocabulary;
