@@ -154,6 +154,7 @@ fn each_example_explains_crash_unavailable_database_and_rollback() {
         "docker/entrypoint.sh",
         "cron/dlock-report",
         "systemd/report.service",
+        "systemd/app-leader.service",
         "self-locking.sh",
         "two-services.sh",
         "reboot.sh",

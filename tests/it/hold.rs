@@ -9,8 +9,8 @@ use std::sync::LazyLock;
 use mysql::prelude::Queryable;
 use serde_json::{Value, json};
 
-use crate::cli_runner::{Dlock, eventually};
-use crate::proxy::{AcceptMode, Proxy};
+use crate::cli_runner::{Dlock, PATIENCE, eventually};
+use crate::proxy::{AcceptMode, Flow, Proxy};
 use crate::servers::{Database, Flavour, shared};
 
 /// The documented form of the events.
@@ -251,6 +251,23 @@ fn program_without_a_server_learns_that_its_lease_is_lost() {
     });
 }
 
+/// The server does not respond to the release.
+#[test]
+fn status_says_that_the_release_is_not_confirmed() {
+    on_both(|database| {
+        let proxy = Proxy::to(database.port);
+        let mut hold = Hold::start(&database.url_through(proxy.port()), &[]);
+        hold.event("granted");
+        proxy.both(Flow::Hold);
+        proxy.door(AcceptMode::Silent);
+        hold.close();
+        while let Some(event) = hold.next() {
+            assert_ne!(event["event"], json!("released"));
+        }
+        assert_eq!(hold.status(), Some(69));
+    });
+}
+
 /// A killed or frozen dlock publishes nothing more, so the instants that the program knows are at most too early.
 #[test]
 fn lock_of_a_killed_or_frozen_dlock_is_not_free_before_the_published_instant() {
@@ -375,6 +392,8 @@ fn hold_of_a_service_ends_with_sigterm_and_with_its_lease() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let socket = folder.path().join("notify");
         let manager = UnixDatagram::bind(&socket).expect("the path is free");
+        let patience = manager.set_read_timeout(Some(PATIENCE));
+        patience.expect("the time is not 0");
         let start = || {
             Dlock::on(&database, ["hold", "init", "--ttl=6s", "-v"])
                 .stdin(Stdio::null())

@@ -114,7 +114,7 @@ impl Driver<'_> {
             }
         }
         let is_released = matches!(&self.end, Some(RunEnd::Ended(run)) if run.is_released && run.outcome.held_lease());
-        self.work.over(is_released);
+        let status_of_release = self.work.over(is_released);
         match self.end.take() {
             Some(RunEnd::NotStarted(error)) => Err(error),
             Some(RunEnd::Ended(run)) => {
@@ -124,7 +124,7 @@ impl Driver<'_> {
                     RunOutcome::NeverRan(_) | RunOutcome::LeftBehind => {
                         Err(ExitError::new(status, run.reason))
                     }
-                    _ => Ok(status),
+                    _ => Ok(status_of_release.unwrap_or(status)),
                 }
             }
             None => Err(ExitError::new(Status::INTERNAL, "the run has no end")),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::event::queue::EventSender;
+use crate::exit::Status;
 use crate::lease::Grant;
 use crate::lease::instant::{BootInstant, Deadline};
 use crate::outcome::RunOutcome;
@@ -88,8 +89,11 @@ pub(in crate::commands) trait Work {
         None
     }
 
-    /// Handles the end of the life of the leases. `is_released` is true if the server has confirmed their release.
-    fn over(&mut self, _is_released: bool) {}
+    /// Handles the end of the life of the leases. `is_released` is true if the server has confirmed their release. Returns the
+    /// exit status if it depends on that.
+    fn over(&mut self, _is_released: bool) -> Option<Status> {
+        None
+    }
 
     /// Ends the threads and processes of the work.
     fn end(self: Box<Self>) {}

@@ -282,7 +282,8 @@ impl Work for HoldWork<'_> {
         }
     }
 
-    fn over(&mut self, is_released: bool) {
+    /// A program that is told nothing about the release must not take it for confirmed.
+    fn over(&mut self, is_released: bool) -> Option<Status> {
         notify::send("STOPPING=1");
         if is_released {
             self.writer.write(&HoldEvent::Released {});
@@ -292,6 +293,8 @@ impl Work for HoldWork<'_> {
         if let Some(file) = &self.file {
             file.wait_for_removal();
         }
+        let is_unconfirmed = !is_released && self.stopping.is_none();
+        is_unconfirmed.then_some(Status::UNAVAILABLE)
     }
 }
 

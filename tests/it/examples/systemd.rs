@@ -3,9 +3,11 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 
 use super::{Host, JOB, example, installed};
+use crate::cli_runner::PATIENCE;
 
 /// Path of dlock in the service unit.
 const DLOCK: &str = "/usr/local/bin/dlock";
@@ -45,7 +47,13 @@ fn setting(name: &str, section: &str, key: &str) -> String {
 fn systemd_accepts_the_units_without_warnings() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let here = installed().join("dlock").display().to_string();
-    let units = ["report.service", "report.timer", "dlock-serve.service"].map(|name| {
+    let names = [
+        "report.service",
+        "report.timer",
+        "dlock-serve.service",
+        "app-leader.service",
+    ];
+    let units = names.map(|name| {
         let path = folder.path().join(name);
         let text = example(&format!("systemd/{name}")).replace(DLOCK, &here);
         // A setting after a comment sign is an alternative that must be valid as well.
@@ -140,5 +148,46 @@ fn the_page_starts_with_the_command_of_its_service() {
         running.wait_for_output("listening on http://127.0.0.1:");
         running.signal("TERM");
         assert_eq!(running.wait().status, Some(0));
+    });
+}
+
+/// systemd starts `app.service` when the unit is ready, and stops it when the unit ends.
+#[test]
+fn unit_of_one_machine_is_ready_until_it_is_stopped() {
+    Host::everywhere(|host| {
+        let (file, folder) = ("url", tempfile::tempdir().expect("a temporary folder"));
+        let url = host.secret(file, &host.database.url());
+        let credentials = url
+            .strip_suffix(&format!("/{file}"))
+            .expect("a path that ends with the name");
+        let command = setting("app-leader.service", "Service", "ExecStart");
+        let words = command
+            .replace(DLOCK, "dlock")
+            .replace("${CREDENTIALS_DIRECTORY}", credentials);
+        let start = |machine: &str| {
+            let socket = folder.path().join(machine);
+            let manager = UnixDatagram::bind(&socket).expect("the path is free");
+            let patience = manager.set_read_timeout(Some(PATIENCE));
+            patience.expect("the time is not 0");
+            let words: Vec<&str> = words.split(' ').collect();
+            let socket = socket.display().to_string();
+            let unit = host.starts(&[("NOTIFY_SOCKET", &socket)], words);
+            (unit.start(), manager)
+        };
+        let state = |manager: &UnixDatagram| {
+            let mut state = [0; 64];
+            let length = manager.recv(&mut state).expect("a message");
+            String::from_utf8_lossy(&state[..length]).into_owned()
+        };
+        let (first, first_manager) = start("first");
+        assert_eq!(state(&first_manager), "READY=1");
+        let (second, second_manager) = start("second");
+        second.wait_for_output("app is held by");
+        first.signal("TERM");
+        assert_eq!(state(&first_manager), "STOPPING=1");
+        assert_eq!(first.wait().status, Some(0));
+        assert_eq!(state(&second_manager), "READY=1");
+        second.signal("TERM");
+        assert_eq!(second.wait().status, Some(0));
     });
 }
