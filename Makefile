@@ -57,7 +57,7 @@ demo-page: all ## Run the demo, and keep the page of dlock serve open
 # Eight tests run at the same time, even on fewer processors, because tests mostly wait.
 test: static ## Run all tests, on MariaDB and MySQL
 	tests/servers/fetch mariadb mariadb-11.8 mysql galera haproxy mysqlrouter faketime alembic django knex typeorm activerecord zsh fish bash-completion \
-		kubernetes-validate chromium prometheus
+		kubernetes-validate chromium prometheus go
 	$(CARGO) build --locked --features mutants --bin dlock-mutant
 	$(CARGO) test --locked -- --test-threads=8
 	$(CARGO) test --locked --profile model --test model

@@ -29,6 +29,7 @@ mod secrets;
 mod servers;
 mod terminal;
 
+mod clients;
 mod clocks;
 mod completions;
 mod cron;

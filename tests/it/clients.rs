@@ -1,0 +1,429 @@
+//! The example clients in `examples/clients/`, each with the same nine tests.
+//!
+//! The programs in `tests/it/clients/` use a client. They read commands from stdin, and print an answer for each
+//! command, and a line `lost` when the client reports a loss.
+
+use std::env;
+use std::fs;
+use std::io::{self, PipeWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{self, Command};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use dlock::lease::instant::BootInstant;
+use dlock::lease::timing::Timing;
+use dlock::sys::clock;
+
+use crate::cli_runner::{Dlock, Running, eventually};
+use crate::command::{Stage, signal};
+use crate::holder::Holder;
+use crate::servers::{Database, Flavour, fetched, shared};
+
+/// Options of `dlock hold` for locks that are lost in a test.
+const SHORT: &[&str] = &["--ttl=6s"];
+
+/// Options of `dlock hold` for locks that only a release frees during a test.
+const LONG: &[&str] = &["--ttl=1h"];
+
+/// The first lock of a program. Its name is also the name of a field of the events.
+const FIRST: &str = "stop_at_ms";
+
+/// A language with an example client.
+#[derive(Debug, Clone, Copy)]
+enum Language {
+    Python,
+    Node,
+    Rust,
+    Go,
+}
+
+impl Language {
+    const ALL: [Self; 4] = [Self::Python, Self::Node, Self::Rust, Self::Go];
+
+    /// Returns the program that uses the client, and its first arguments.
+    fn program(self) -> (PathBuf, Vec<PathBuf>) {
+        static RUST: OnceLock<PathBuf> = OnceLock::new();
+        static GO: OnceLock<PathBuf> = OnceLock::new();
+        match self {
+            // -B: Python writes no compiled files into the folder of the example.
+            Self::Python => (fetched("python3"), vec!["-B".into(), driver("driver.py")]),
+            Self::Node => (fetched("node"), vec![driver("driver.mjs")]),
+            Self::Rust => (RUST.get_or_init(compile_rust).clone(), vec![]),
+            Self::Go => (GO.get_or_init(compile_go).clone(), vec![]),
+        }
+    }
+}
+
+fn driver(name: &str) -> PathBuf {
+    repository().join("tests/it/clients").join(name)
+}
+
+fn example(name: &str) -> PathBuf {
+    repository().join("examples/clients").join(name)
+}
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Returns the folder for the compiled programs.
+fn target() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("clients");
+    fs::create_dir_all(&folder).expect("the target folder is writable");
+    folder
+}
+
+/// Compiles a program with `compiler`, and returns its path. Another run of the tests may use the program at the same
+/// time.
+fn compile(compiler: &mut Command, name: &str, advice: &str) -> PathBuf {
+    let program = target().join(name);
+    let new = target().join(format!("{name}.{}", process::id()));
+    let result = compiler.arg("-o").arg(&new).output();
+    let output = result.unwrap_or_else(|error| panic!("no compiler: {error}; {advice}"));
+    let why = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {why}");
+    fs::rename(&new, &program).expect("the file can be renamed");
+    program
+}
+
+fn compile_rust() -> PathBuf {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut rustc = Command::new(rustc);
+    rustc.args(["--edition=2024", "--deny=warnings"]);
+    rustc.arg(driver("driver.rs"));
+    compile(&mut rustc, "rust", "install Rust, as for dlock itself")
+}
+
+/// Copies the example, a package, and the program into a module, because the packages of Go have folders of their own.
+fn compile_go() -> PathBuf {
+    let stage = Stage::new();
+    let module = stage.path("");
+    fs::create_dir(module.join("dlock")).expect("the folder is new");
+    let copy = |from: &Path, to: &str| {
+        fs::copy(from, module.join(to)).expect("the file can be copied");
+    };
+    copy(&example("dlock.go"), "dlock/dlock.go");
+    copy(&driver("driver.go"), "driver.go");
+    fs::write(module.join("go.mod"), "module clients\n\ngo 1.20\n").expect("the folder is new");
+    let mut go = Command::new(fetched("go"));
+    go.current_dir(&module)
+        .arg("build")
+        .env("CGO_ENABLED", "0")
+        .env("GOCACHE", target().join("go-cache"))
+        .env("XDG_CONFIG_HOME", target().join("go-config"))
+        .env("GOFLAGS", "")
+        .env("GOPROXY", "off")
+        .env("GOTOOLCHAIN", "local");
+    compile(&mut go, "go", "tests/servers/fetch go")
+}
+
+/// A program that uses a client for two locks, [`FIRST`] and `second`.
+struct Program {
+    running: Running,
+    commands: PipeWriter,
+    answers: usize,
+}
+
+impl Program {
+    fn start(language: Language, database: &Database, options: &[&str]) -> Self {
+        let (program, arguments) = language.program();
+        let (stdin, commands) = io::pipe().expect("a pipe");
+        let running = Dlock::of(&program, arguments)
+            .args([FIRST, "second"])
+            .args(options)
+            .env("DLOCK_URL", database.url())
+            .env("PATH", path())
+            .stdin(stdin.into())
+            .start();
+        Self {
+            running,
+            commands,
+            answers: 0,
+        }
+    }
+
+    /// Returns the answer to `command`.
+    #[track_caller]
+    fn ask(&mut self, command: &str) -> String {
+        writeln!(self.commands, "{command}").expect("the program reads its commands");
+        let mut answer = None;
+        eventually(command, || {
+            let is_over = self.running.is_over();
+            let stdout = self.running.stdout_so_far();
+            // The last line may be incomplete.
+            let lines = stdout.split_inclusive('\n').filter(|it| it.ends_with('\n'));
+            let mut answers = lines
+                .map(str::trim_end)
+                .filter(|it| !matches!(*it, "lost" | "2:lost"));
+            answer = answers.nth(self.answers).map(str::to_owned);
+            let stderr = self.running.stderr_so_far();
+            assert!(
+                answer.is_some() || !is_over,
+                "{command}: the program ended: {stderr}"
+            );
+            answer.is_some()
+        });
+        self.answers += 1;
+        answer.expect("the loop ends with an answer")
+    }
+
+    #[track_caller]
+    fn expect(&mut self, command: &str, answer: &str) {
+        let found = self.ask(command);
+        let stderr = self.running.stderr_so_far();
+        assert_eq!(found, answer, "{command}: {stderr}");
+    }
+
+    /// Returns the token of the first lock.
+    #[track_caller]
+    fn token(&mut self) -> u64 {
+        self.ask("token").parse().expect("a token")
+    }
+
+    /// Returns how often the program was told that the first lock is lost.
+    fn losses(&self) -> usize {
+        let stdout = self.running.stdout_so_far();
+        stdout.lines().filter(|line| *line == "lost").count()
+    }
+
+    /// Waits until the program was told that the lock is lost, and asserts that the other functions report it too.
+    #[track_caller]
+    fn expect_loss(mut self) {
+        eventually("the program is told that the lock is lost", || {
+            self.losses() == 1
+        });
+        self.expect("valid", "false");
+        self.expect("unlock", "error: the lock was lost");
+        self.expect("valid", "false");
+        assert_eq!(self.end(), 1);
+    }
+
+    /// Ends the program, which holds no lock, and returns how often it was told that its lock is lost.
+    #[track_caller]
+    fn end(mut self) -> usize {
+        writeln!(self.commands, "quit").expect("the program reads its commands");
+        eventually("the program ends", || self.running.is_over());
+        let losses = self.losses();
+        let outcome = self.running.wait();
+        assert_eq!(outcome.status, Some(0), "{outcome:?}");
+        losses
+    }
+
+    /// Returns the id of the only dlock that the program has started.
+    #[track_caller]
+    fn dlock(&self) -> u32 {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.running.pid()));
+        let children = |task: io::Result<fs::DirEntry>| {
+            let path = task.expect("a thread").path().join("children");
+            // A thread may have ended.
+            fs::read_to_string(path).unwrap_or_default()
+        };
+        let children: Vec<String> = tasks.expect("the program runs").map(children).collect();
+        let children = children.join(" ");
+        let pids = children
+            .split_whitespace()
+            .map(|pid| pid.parse().expect("a process id"));
+        let pids: Vec<u32> = pids.filter(|pid| is_dlock(*pid)).collect();
+        assert_eq!(pids.len(), 1, "{pids:?}");
+        pids[0]
+    }
+}
+
+/// A frozen process, which continues when this value is dropped.
+struct Frozen(u32);
+
+impl Frozen {
+    #[track_caller]
+    fn freeze(pid: u32) -> Self {
+        signal(pid, "STOP");
+        Self(pid)
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        signal(self.0, "CONT");
+    }
+}
+
+fn is_dlock(pid: u32) -> bool {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm"));
+    name.is_ok_and(|name| name == "dlock\n")
+}
+
+/// Returns PATH with the folder of dlock.
+fn path() -> String {
+    let folder = Path::new(env!("CARGO_BIN_EXE_dlock")).parent();
+    let folder = folder.expect("dlock is in a folder").display();
+    format!("{folder}:{}", env::var("PATH").unwrap_or_default())
+}
+
+/// Runs `test` for each language at the same time, with a database of its own on MariaDB or MySQL. `first` is the
+/// server of the first language.
+fn each(first: Flavour, test: fn(Language, Database)) {
+    let flavours = Flavour::ALL.into_iter().cycle();
+    let flavours = flavours.skip_while(|flavour| *flavour != first);
+    thread::scope(|scope| {
+        for (language, flavour) in Language::ALL.into_iter().zip(flavours) {
+            thread::Builder::new()
+                .name(format!("{language:?} on {flavour}"))
+                .spawn_scoped(scope, move || {
+                    test(language, shared(flavour).database("clients"));
+                })
+                .expect("a thread can be started");
+        }
+    });
+}
+
+/// Returns a run that acquires the lock `name`, at most within `wait`.
+fn contend(database: &Database, name: &str, wait: &str) -> Dlock {
+    Dlock::on(database, ["exec", name, "--wait", wait, "--", "true"])
+}
+
+/// Returns the deadline of the work under a lease of 6 s that is requested at `at`.
+fn stop_at(at: BootInstant) -> BootInstant {
+    let timing = Timing::new(Duration::from_secs(6), None).expect("the ttl is long enough");
+    timing.deadline(at).term
+}
+
+#[test]
+fn program_holds_the_lock_until_it_unlocks() {
+    each(Flavour::MariaDb, |language, database| {
+        let mut program = Program::start(language, &database, LONG);
+        program.expect("valid", "false");
+        program.expect("lock", "ok");
+        program.expect("valid", "true");
+        let status = Dlock::on(&database, ["status", FIRST, "--json"]).run();
+        let status: Value = serde_json::from_str(&status.stdout).expect("JSON");
+        assert_eq!(status["locks"][0]["token"], program.token(), "{status}");
+        assert_eq!(contend(&database, FIRST, "0").run().status, Some(75));
+        program.expect("unlock", "ok");
+        program.expect("valid", "false");
+        assert_eq!(contend(&database, FIRST, "0").run().status, Some(0));
+        assert_eq!(program.end(), 0);
+    });
+}
+
+#[test]
+fn program_that_does_not_wait_learns_that_others_hold_the_lock() {
+    each(Flavour::MySql, |language, database| {
+        let holder = Holder::on(&database, &["--action", FIRST]);
+        let mut program = Program::start(language, &database, LONG);
+        program.expect("try 0", "false");
+        program.expect("valid", "false");
+        assert_eq!(holder.end().status, Some(3));
+        program.expect("try 0", "true");
+        program.expect("valid", "true");
+        program.expect("unlock", "ok");
+        assert_eq!(program.end(), 0);
+    });
+}
+
+#[test]
+fn program_waits_for_the_time_that_it_specifies() {
+    each(Flavour::MariaDb, |language, database| {
+        let holder = Holder::on(&database, &["--action", FIRST]);
+        let mut program = Program::start(language, &database, LONG);
+        let started = Instant::now();
+        program.expect("try 1", "false");
+        assert!(started.elapsed() >= Duration::from_secs(1));
+        assert_eq!(holder.end().status, Some(3));
+        assert_eq!(program.end(), 0);
+    });
+}
+
+#[test]
+fn end_of_the_program_releases_its_lock() {
+    each(Flavour::MySql, |language, database| {
+        let mut program = Program::start(language, &database, LONG);
+        program.expect("lock", "ok");
+        program.running.signal("KILL");
+        assert_eq!(contend(&database, FIRST, "10m").run().status, Some(0));
+    });
+}
+
+#[test]
+fn program_is_told_that_an_operator_has_released_its_lock() {
+    each(Flavour::MariaDb, |language, database| {
+        let mut program = Program::start(language, &database, SHORT);
+        program.expect("lock", "ok");
+        let operator = ["release", FIRST, "--yes", "--operator=ops"];
+        let released = Dlock::on(&database, operator).run();
+        released.expect(0, "", "is released");
+        program.expect_loss();
+    });
+}
+
+/// A frozen dlock publishes nothing, so only the clock says that the lock is lost.
+#[test]
+fn lock_of_a_frozen_dlock_is_invalid_before_others_hold_it() {
+    each(Flavour::MySql, |language, database| {
+        let mut program = Program::start(language, &database, SHORT);
+        program.expect("lock", "ok");
+        let frozen = Frozen::freeze(program.dlock());
+        let stop_at = stop_at(clock::now());
+        let mut next = contend(&database, FIRST, "forever").start();
+        loop {
+            let (is_over, now) = (next.is_over(), clock::now());
+            match program.ask("valid").as_str() {
+                "true" => assert!(!is_over && now < stop_at),
+                answer => break assert_eq!(answer, "false"),
+            }
+        }
+        assert_eq!(next.wait().status, Some(0));
+        program.expect("valid", "false");
+        assert_eq!(program.losses(), 0);
+        drop(frozen);
+        program.expect_loss();
+    });
+}
+
+#[test]
+fn lock_of_a_killed_dlock_is_lost_and_not_free_before_its_deadline() {
+    each(Flavour::MariaDb, |language, database| {
+        let mut program = Program::start(language, &database, SHORT);
+        let stop_at = stop_at(clock::now());
+        program.expect("lock", "ok");
+        signal(program.dlock(), "KILL");
+        let next = contend(&database, FIRST, "forever").start();
+        program.expect_loss();
+        assert_eq!(next.wait().status, Some(0));
+        assert!(clock::now() >= stop_at);
+    });
+}
+
+#[test]
+fn token_grows_from_grant_to_grant() {
+    each(Flavour::MySql, |language, database| {
+        let mut program = Program::start(language, &database, LONG);
+        program.expect("lock", "ok");
+        let first = program.token();
+        program.expect("unlock", "ok");
+        program.expect("try 600", "true");
+        assert!(program.token() > first);
+        program.expect("valid", "true");
+        program.expect("unlock", "ok");
+        assert_eq!(program.end(), 0);
+    });
+}
+
+#[test]
+fn locks_of_one_program_are_independent() {
+    each(Flavour::MariaDb, |language, database| {
+        let mut program = Program::start(language, &database, LONG);
+        program.expect("lock", "ok");
+        program.expect("2:lock", "ok");
+        program.expect("valid", "true");
+        program.expect("unlock", "ok");
+        assert_eq!(contend(&database, FIRST, "0").run().status, Some(0));
+        program.expect("2:valid", "true");
+        assert_eq!(contend(&database, "second", "0").run().status, Some(75));
+        program.expect("2:unlock", "ok");
+        assert_eq!(contend(&database, "second", "0").run().status, Some(0));
+        assert_eq!(program.end(), 0);
+    });
+}
