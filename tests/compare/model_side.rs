@@ -4,15 +4,16 @@
 mod requests;
 
 use dlock::lease::Token;
+use dlock::lease::limit::Limit;
 use dlock::store::operator::OperatorAction;
-use dlock::store::{Failure, FailureKind, QueueLock, Request, Response, Version};
+use dlock::store::{AcquireMode, Failure, FailureKind, QueueLock, Request, Response, Version};
 
 pub(crate) use self::requests::OTHER_DATABASE;
 use crate::model_rows::rows;
 use crate::mutation::Variant;
 use crate::observed::{Observed, ObservedResponse, observed_response};
 use crate::responses::{failure, interpret};
-use crate::server::{Raw, Rules, Server, Session, Stage};
+use crate::server::{Raw, Rules, SHARED, Server, Session, Stage, owner_id_in};
 use crate::step::{CONTENDERS, Fault, FaultKind, RequestKind, Sequence, Step};
 use crate::time::{Tick, ticks};
 
@@ -22,6 +23,8 @@ pub(crate) enum ConcreteStep {
     Send {
         index: usize,
         request: Request,
+        /// The limit of the lease of the owner id in the request.
+        limit: Limit,
         fault: Option<Fault>,
         /// True if the request waits for the queue lock.
         waits: bool,
@@ -52,6 +55,8 @@ struct Contender {
     /// The request that waits for the queue lock. None if the contender does not wait.
     waiting: Option<Request>,
     token: u8,
+    /// Number of the slot of the latest grant. Before the first grant, a number that no other contender has.
+    slot: u32,
     /// The version of the row that the contender last read.
     last_read: Version,
 }
@@ -69,21 +74,25 @@ pub(crate) struct ModelSide {
 
 impl ModelSide {
     pub(crate) fn new(sequence: &Sequence, rules: Rules, variant: Variant) -> Self {
+        let mut server = Server::with_statement();
+        for (index, limit) in sequence.limits.into_iter().enumerate() {
+            server.set_limit(owner_id_of(index), limit);
+        }
         Self {
-            server: Server::with_statement(),
+            server,
             now: 0,
             rules,
             variant,
-            contenders: sequence.has_queue_lock.map(|has_queue_lock| Contender {
-                queue_lock: if has_queue_lock {
-                    QueueLock::Available
-                } else {
-                    QueueLock::Unavailable
+            contenders: std::array::from_fn(|index| Contender {
+                queue_lock: match sequence.has_queue_lock[index] {
+                    true => QueueLock::Available,
+                    false => QueueLock::Unavailable,
                 },
                 connection: Connection::Open,
                 has_lingering_session: false,
                 waiting: None,
                 token: 0,
+                slot: owner_id_of(index).into(),
                 last_read: Version {
                     token: Token(0),
                     renewals: 0,
@@ -96,6 +105,12 @@ impl ModelSide {
     /// Makes a step. Returns the concrete step, and the responses and rows after it. Returns None if the current state
     /// does not allow the step.
     pub(crate) fn step(&mut self, step: Step) -> Option<(ConcreteStep, Observed)> {
+        // The model's operator knows only the record.
+        let is_operator_request =
+            matches!(step, Step::Revoke { .. } | Step::Pause(_) | Step::Resume);
+        if is_operator_request && self.server.row.owner_id == Some(SHARED) {
+            return None;
+        }
         let mut operator_result = None;
         let mut responses = Vec::new();
         let concrete = match step {
@@ -181,9 +196,23 @@ impl ModelSide {
             return None;
         }
         let request = self.request(index, kind);
-        let records = matches!(&request, Request::Release(request) if request.run.is_some());
-        // Before the first grant, no run exists that could be recorded.
-        if self.is_race(index, &request) || records && !self.was_granted {
+        let limit = self.server.limit_of(owner_id_in(&request));
+        if self.is_race(index, &request) {
+            return None;
+        }
+        // Before the first grant, no run exists that could be recorded, and a slot that was never granted has token 0.
+        if let Request::Release(release) = &request
+            && release.run.is_some()
+            && (!self.was_granted || release.token == Some(Token(0)))
+        {
+            return None;
+        }
+        // dlock takes over only an exclusive lease.
+        if let Request::TryAcquire(attempt) = &request
+            && let AcquireMode::TakeOver { version, .. } = attempt.mode
+            && self.server.row.owner_id == Some(SHARED)
+            && version == self.server.row.version()
+        {
             return None;
         }
         let connection = contender.connection;
@@ -195,16 +224,22 @@ impl ModelSide {
         }
         let is_attempt = matches!(request, Request::TryAcquire(_));
         let unsent = match (connection, &request) {
+            (_, Request::HandOff(_)) if !limit.is_exclusive() => {
+                Some(Ok(Response::NotHolder(None)))
+            }
             (Connection::Closed, Request::HandOff(_)) => Some(Ok(Response::NotHolder(None))),
             (Connection::EndedByServer, _) => Some(Err(failure(FailureKind::Unknown))),
             _ => None,
         };
         if let Some(outcome) = unsent {
-            self.contenders[index].connection = Connection::Closed;
+            if outcome.is_err() {
+                self.contenders[index].connection = Connection::Closed;
+            }
             let response = (index, self.record_response(index, &outcome), is_attempt);
             let concrete = ConcreteStep::Send {
                 index,
                 request,
+                limit,
                 fault: None,
                 waits: false,
             };
@@ -215,6 +250,12 @@ impl ModelSide {
         let is_busy = is_wait && busy.is_some_and(|other| *other != Session::current(index));
         let fault = fault.filter(|_| !is_busy);
         let (outcome, could_grant) = self.execute(index, &request, Stage::First, fault);
+        if let Request::Renew(renewal) = &request
+            && renewal.reassertion.is_some()
+            && matches!(outcome, Some(Ok(Response::Renewed(_))))
+        {
+            self.contenders[index].token = rank(renewal.grant.token);
+        }
         // The owner of the queue lock also waits if it lets another waiter pass.
         let waits = outcome.is_none();
         let response = if let Some(outcome) = outcome {
@@ -226,6 +267,7 @@ impl ModelSide {
         let concrete = ConcreteStep::Send {
             index,
             request,
+            limit,
             fault: fault.filter(|_| !waits),
             waits,
         };
@@ -373,8 +415,9 @@ impl ModelSide {
     ) -> ObservedResponse {
         let contender = &mut self.contenders[index];
         match outcome {
-            Ok(Response::Granted(token, ..) | Response::AlreadyHeld(token, _)) => {
+            Ok(Response::Granted(token, slot, _) | Response::AlreadyHeld(token, slot)) => {
                 contender.token = rank(*token);
+                contender.slot = *slot;
             }
             Ok(
                 Response::NotAcquired(row, _) | Response::Enqueued(row, _) | Response::Lost(row),
