@@ -1,6 +1,7 @@
-//! Compares the model's server with real servers. Each test runs random sequences on both. A sequence contains
-//! requests, errors before and after a commit, lost responses, operator requests and ended sessions. Both servers must
-//! return the same responses and contain the same rows.
+//! Compares the model's server with real servers. Each test runs random sequences on both. In about half of the
+//! sequences, all leases are exclusive. In the others, contenders have leases in slots. A sequence contains requests,
+//! errors before and after a commit, lost responses, operator requests and ended sessions. Both servers must return the
+//! same responses and contain the same rows.
 //!
 //! `tests/model` checks the protocol on the model's server, so that server must behave like a real server. After each
 //! step of a sequence, the test compares the responses and the complete stored state of the action. If they differ, the
@@ -13,6 +14,12 @@
 //! - The removal of the queue entries of dead waiters.
 //! - Kills of sessions, and renewals whose look for sessions fails.
 //! - Requests that are executed concurrently, except a wait for the queue lock.
+//! - Operator requests while leases are in slots. The model's operator knows only the record.
+//! - Waits for room among the leases in slots (`WaitRequest::room`).
+//! - Requests that read or remove the notes of earlier holders.
+//! - Waits that are not followed by an attempt or that follow a read of another database, if a contender has a limit above 1.
+//!   Such a waiter may read the record before the release of a slot is committed.
+//! - Take-overs of a record while leases are in slots, and releases of slots after a hand-off. dlock does not send them.
 
 mod command_session;
 mod comparison;
@@ -139,6 +146,22 @@ fn model_with_a_broken_rule_is_detected() {
             reassertion_overwrites: true,
             ..sound
         },
+        Rules {
+            only_own_limit_counts: true,
+            ..sound
+        },
+        Rules {
+            slot_keeps_token: true,
+            ..sound
+        },
+        Rules {
+            shared_record_is_free: true,
+            ..sound
+        },
+        Rules {
+            dead_slot_may_be_renewed: true,
+            ..sound
+        },
     ];
     for rules in rules {
         let subject = Subject {
@@ -168,7 +191,7 @@ fn contender_with_a_broken_rule_is_detected() {
 
 /// Replacements that remove a condition or an assignment from a statement: the effect, the original SQL and its
 /// replacement.
-const BROKEN: [(&str, &str, &str); 14] = [
+const BROKEN: [(&str, &str, &str); 21] = [
     (
         "a grant from an unknown time counts as a new grant",
         "ROW_COUNT()>0",
@@ -238,6 +261,41 @@ const BROKEN: [(&str, &str, &str); 14] = [
         "a paused action is granted",
         "paused_until<=",
         "paused_until>=",
+    ),
+    (
+        "the limits of the holders are ignored",
+        "MIN(s.slots)",
+        "MAX(NULL   )",
+    ),
+    (
+        "a slot gets no token",
+        "SET token=(SELECT token FROM",
+        "SET token=(SELECT     0 FROM",
+    ),
+    (
+        "the slot of a dead holder is freed although it was granted again",
+        " AND slot=1 AND owner_id IS NOT NULL AND token=",
+        " AND slot=1 AND owner_id IS NOT NULL AND 0<    ",
+    ),
+    (
+        "the slot of a live holder is freed",
+        " AND NOT (has_queue_lock=1 AND",
+        " AND NOT (has_queue_lock=2 AND",
+    ),
+    (
+        "a holder writes its grant to a slot with the same token",
+        " AND owner_id IS NULL AND token<",
+        " AND owner_id IS NULL AND -1   <",
+    ),
+    (
+        "the release of a slot frees the record although another slot is held",
+        "(s.owner_id IS NOT NULL OR s.sessions",
+        "(FALSE                  OR s.sessions",
+    ),
+    (
+        "a refused attempt deletes the queue entry",
+        " AND @dlock_changed>0;",
+        " OR  @dlock_changed>9;",
     ),
 ];
 

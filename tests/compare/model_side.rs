@@ -1,36 +1,21 @@
 //! The model's side of a comparison: the model's server, and for each contender the state that decides which requests
 //! it can send.
 
-use dlock::lease::{Grant, OwnerId, Token};
-use dlock::store::operator::OperatorAction;
-use dlock::store::session::{CommandConnections, SessionLook, SessionPolicy};
-use dlock::store::{
-    AcquireMode, AcquireRequest, DatabaseId, Failure, FailureKind, HistoryOutcome, LastRead,
-    QueueEntry, QueueLock, Reassertion, ReleaseRequest, RenewRequest, Request, Response,
-    RunHistory, RunRecord, Version, WaitRequest,
-};
-use std::time::Duration;
+mod requests;
 
+use dlock::lease::Token;
+use dlock::lease::limit::Limit;
+use dlock::store::operator::OperatorAction;
+use dlock::store::{AcquireMode, Failure, FailureKind, QueueLock, Request, Response, Version};
+
+pub(crate) use self::requests::OTHER_DATABASE;
 use crate::model_rows::rows;
 use crate::mutation::Variant;
 use crate::observed::{Observed, ObservedResponse, observed_response};
 use crate::responses::{failure, interpret};
-use crate::server::{Raw, Rules, Server, Session, Stage, owner_id_of_number};
-use crate::step::{
-    CONTENDERS, Fault, FaultKind, GrantChoice, LastReadChoice, NoteChoice, RequestKind, RunEnd,
-    Sequence, Step, VersionChoice,
-};
+use crate::server::{Raw, Rules, SHARED, Server, Session, Stage, owner_id_in};
+use crate::step::{CONTENDERS, Fault, FaultKind, RequestKind, Sequence, Step};
 use crate::time::{Tick, ticks};
-
-/// Maximum time that a contender waits for the queue lock. It is longer than any wait in a sequence for which the
-/// results are equal.
-const WAIT_LIMIT: Duration = Duration::from_secs(4);
-
-/// Number of renewals in the row after a grant was written again.
-const REASSERTED_RENEWALS: u64 = 1000;
-
-/// A database that is not the one of the server.
-pub(crate) const OTHER_DATABASE: DatabaseId = DatabaseId(u64::MAX);
 
 /// A step with all its values, such as the complete request. Owner ids, tokens and sessions are the model's numbers.
 #[derive(Debug, Clone)]
@@ -38,6 +23,8 @@ pub(crate) enum ConcreteStep {
     Send {
         index: usize,
         request: Request,
+        /// The limit of the lease of the owner id in the request.
+        limit: Limit,
         fault: Option<Fault>,
         /// True if the request waits for the queue lock.
         waits: bool,
@@ -68,6 +55,8 @@ struct Contender {
     /// The request that waits for the queue lock. None if the contender does not wait.
     waiting: Option<Request>,
     token: u8,
+    /// Number of the slot of the latest grant. Before the first grant, a number that no other contender has.
+    slot: u32,
     /// The version of the row that the contender last read.
     last_read: Version,
 }
@@ -85,21 +74,25 @@ pub(crate) struct ModelSide {
 
 impl ModelSide {
     pub(crate) fn new(sequence: &Sequence, rules: Rules, variant: Variant) -> Self {
+        let mut server = Server::with_statement();
+        for (index, limit) in sequence.limits.into_iter().enumerate() {
+            server.set_limit(owner_id_of(index), limit);
+        }
         Self {
-            server: Server::with_statement(),
+            server,
             now: 0,
             rules,
             variant,
-            contenders: sequence.has_queue_lock.map(|has_queue_lock| Contender {
-                queue_lock: if has_queue_lock {
-                    QueueLock::Available
-                } else {
-                    QueueLock::Unavailable
+            contenders: std::array::from_fn(|index| Contender {
+                queue_lock: match sequence.has_queue_lock[index] {
+                    true => QueueLock::Available,
+                    false => QueueLock::Unavailable,
                 },
                 connection: Connection::Open,
                 has_lingering_session: false,
                 waiting: None,
                 token: 0,
+                slot: owner_id_of(index).into(),
                 last_read: Version {
                     token: Token(0),
                     renewals: 0,
@@ -112,6 +105,12 @@ impl ModelSide {
     /// Makes a step. Returns the concrete step, and the responses and rows after it. Returns None if the current state
     /// does not allow the step.
     pub(crate) fn step(&mut self, step: Step) -> Option<(ConcreteStep, Observed)> {
+        // The model's operator knows only the record.
+        let is_operator_request =
+            matches!(step, Step::Revoke { .. } | Step::Pause(_) | Step::Resume);
+        if is_operator_request && self.server.row.owner_id == Some(SHARED) {
+            return None;
+        }
         let mut operator_result = None;
         let mut responses = Vec::new();
         let concrete = match step {
@@ -197,9 +196,23 @@ impl ModelSide {
             return None;
         }
         let request = self.request(index, kind);
-        let records = matches!(&request, Request::Release(request) if request.run.is_some());
-        // Before the first grant, no run exists that could be recorded.
-        if self.is_race(index, &request) || records && !self.was_granted {
+        let limit = self.server.limit_of(owner_id_in(&request));
+        if self.is_race(index, &request) {
+            return None;
+        }
+        // Before the first grant, no run exists that could be recorded, and a slot that was never granted has token 0.
+        if let Request::Release(release) = &request
+            && release.run.is_some()
+            && (!self.was_granted || release.token == Some(Token(0)))
+        {
+            return None;
+        }
+        // dlock takes over only an exclusive lease.
+        if let Request::TryAcquire(attempt) = &request
+            && let AcquireMode::TakeOver { version, .. } = attempt.mode
+            && self.server.row.owner_id == Some(SHARED)
+            && version == self.server.row.version()
+        {
             return None;
         }
         let connection = contender.connection;
@@ -211,16 +224,22 @@ impl ModelSide {
         }
         let is_attempt = matches!(request, Request::TryAcquire(_));
         let unsent = match (connection, &request) {
+            (_, Request::HandOff(_)) if !limit.is_exclusive() => {
+                Some(Ok(Response::NotHolder(None)))
+            }
             (Connection::Closed, Request::HandOff(_)) => Some(Ok(Response::NotHolder(None))),
             (Connection::EndedByServer, _) => Some(Err(failure(FailureKind::Unknown))),
             _ => None,
         };
         if let Some(outcome) = unsent {
-            self.contenders[index].connection = Connection::Closed;
+            if outcome.is_err() {
+                self.contenders[index].connection = Connection::Closed;
+            }
             let response = (index, self.record_response(index, &outcome), is_attempt);
             let concrete = ConcreteStep::Send {
                 index,
                 request,
+                limit,
                 fault: None,
                 waits: false,
             };
@@ -231,6 +250,12 @@ impl ModelSide {
         let is_busy = is_wait && busy.is_some_and(|other| *other != Session::current(index));
         let fault = fault.filter(|_| !is_busy);
         let (outcome, could_grant) = self.execute(index, &request, Stage::First, fault);
+        if let Request::Renew(renewal) = &request
+            && renewal.reassertion.is_some()
+            && matches!(outcome, Some(Ok(Response::Renewed(_))))
+        {
+            self.contenders[index].token = rank(renewal.grant.token);
+        }
         // The owner of the queue lock also waits if it lets another waiter pass.
         let waits = outcome.is_none();
         let response = if let Some(outcome) = outcome {
@@ -242,6 +267,7 @@ impl ModelSide {
         let concrete = ConcreteStep::Send {
             index,
             request,
+            limit,
             fault: fault.filter(|_| !waits),
             waits,
         };
@@ -389,8 +415,9 @@ impl ModelSide {
     ) -> ObservedResponse {
         let contender = &mut self.contenders[index];
         match outcome {
-            Ok(Response::Granted(token, ..) | Response::AlreadyHeld(token, _)) => {
+            Ok(Response::Granted(token, slot, _) | Response::AlreadyHeld(token, slot)) => {
                 contender.token = rank(*token);
+                contender.slot = *slot;
             }
             Ok(
                 Response::NotAcquired(row, _) | Response::Enqueued(row, _) | Response::Lost(row),
@@ -401,141 +428,6 @@ impl ModelSide {
         }
         observed_response(outcome, rank)
     }
-
-    /// Returns what an attempt of contender `index` requires.
-    fn last_read(&self, index: usize, choice: LastReadChoice) -> Option<LastRead> {
-        let row = &self.server.row;
-        let database = match choice {
-            LastReadChoice::OtherDatabase => OTHER_DATABASE,
-            _ => DatabaseId(self.server.database.into()),
-        };
-        let version = match choice {
-            LastReadChoice::Newer => Version {
-                token: Token(row.token.into()),
-                renewals: u64::from(row.renewals) + 1,
-            },
-            _ => self.contenders[index].last_read,
-        };
-        (choice != LastReadChoice::Nothing).then_some(LastRead {
-            database: Some(database),
-            version,
-            highest_token: version.token,
-        })
-    }
-
-    fn request(&self, index: usize, kind: RequestKind) -> Request {
-        let contender = &self.contenders[index];
-        let (owner_id, queue_lock) = (owner_id_of_number(owner_id_of(index)), contender.queue_lock);
-        let row = &self.server.row;
-        let current = Token(row.token.into());
-        let grant = |grant_choice| match grant_choice {
-            GrantChoice::Own => (owner_id, Token(contender.token.into())),
-            GrantChoice::OwnIdWithCurrentToken => (owner_id, current),
-            GrantChoice::Current => (row.owner_id.map_or(owner_id, owner_id_of_number), current),
-        };
-        let entry = QueueEntry {
-            owner_id,
-            queue_lock,
-        };
-        let last_read = |choice| self.last_read(index, choice);
-        let attempt = |mode, choice| {
-            Request::TryAcquire(AcquireRequest {
-                owner_id,
-                mode,
-                queue_lock,
-                last_read: last_read(choice),
-                in_order: queue_lock == QueueLock::Available
-                    && !matches!(mode, AcquireMode::TakeOver { .. }),
-                prune_dead: false,
-            })
-        };
-        let nothing = LastReadChoice::Nothing;
-        match kind {
-            RequestKind::AcquireFirst => attempt(AcquireMode::First, nothing),
-            RequestKind::AcquireIfFree(choice) => attempt(AcquireMode::IfFree, choice),
-            RequestKind::TakeOver(version_choice) => {
-                let present = Version {
-                    token: current,
-                    renewals: row.renewals.into(),
-                };
-                let (version, choice) = match version_choice {
-                    VersionChoice::LastRead => (contender.last_read, LastReadChoice::LastRead),
-                    VersionChoice::Current => (present, nothing),
-                };
-                let fenced = false;
-                attempt(AcquireMode::TakeOver { version, fenced }, choice)
-            }
-            RequestKind::GetWithQueue => Request::GetWithQueue(entry),
-            RequestKind::Enqueue => Request::Enqueue(entry),
-            RequestKind::WaitTurn(choice, may_acquire, lets_pass) => {
-                Request::WaitTurn(WaitRequest {
-                    may_acquire,
-                    lets_pass,
-                    ..wait_request(owner_id, last_read(choice))
-                })
-            }
-            RequestKind::Renew(grant_choice, note) => {
-                let (owner_id, token) = grant(grant_choice);
-                let look = (note != NoteChoice::Unchanged).then(|| SessionLook {
-                    token,
-                    policy: SessionPolicy::Kill,
-                    connections: CommandConnections::default(),
-                    note: (note == NoteChoice::Found).then(|| self.server.note_of_all(token)),
-                });
-                Request::Renew(RenewRequest {
-                    look: look.map(Box::new),
-                    ..RenewRequest::new(Grant::new(owner_id, token), queue_lock)
-                })
-            }
-            RequestKind::Reassert(is_lost) => reassert(owner_id, current, is_lost, queue_lock),
-            RequestKind::HandOff => {
-                let (owner_id, token) = grant(GrantChoice::Own);
-                Request::HandOff(Grant::new(owner_id, token))
-            }
-            RequestKind::Release {
-                grant_choice,
-                run_end,
-                has_entry,
-                handed_off,
-                clears_sessions,
-            } => {
-                let sent_grant = grant_choice.map(grant);
-                Request::Release(ReleaseRequest {
-                    owner_id: sent_grant.map_or(owner_id, |(owner_id, _)| owner_id),
-                    token: sent_grant.map(|(_, token)| token),
-                    queue_lock,
-                    has_entry,
-                    keep: None,
-                    run: run_end.map(|run_end| RunRecord {
-                        outcome: match run_end {
-                            RunEnd::Exited => HistoryOutcome::Exited(0),
-                            RunEnd::Killed => HistoryOutcome::Killed(9),
-                        },
-                        waited: Duration::from_secs(2),
-                        duration: Duration::from_secs(1),
-                        sessions_ended: 0,
-                        processes_killed: 0,
-                        dlock_status: None,
-                    }),
-                    history: RunHistory::Written,
-                    clears_sessions,
-                    handed_off,
-                })
-            }
-        }
-    }
-}
-
-/// Returns a request that writes a grant again. `current` is the token of the row.
-fn reassert(owner_id: OwnerId, current: Token, is_lost: bool, queue_lock: QueueLock) -> Request {
-    let token = Token(current.0 + u64::from(is_lost));
-    Request::Renew(RenewRequest {
-        reassertion: Some(Reassertion {
-            renewals: REASSERTED_RENEWALS,
-            fenced: false,
-        }),
-        ..RenewRequest::new(Grant::new(owner_id, token), queue_lock)
-    })
 }
 
 /// Returns the model's number for the owner id of contender `index`.
@@ -555,19 +447,5 @@ fn kind_of(code: u16) -> FailureKind {
         1047 | 1290 => FailureKind::Unreachable,
         1105 => FailureKind::NoQueueLock,
         other => panic!("no sequence contains error {other}"),
-    }
-}
-
-/// Returns a wait that is followed by an attempt.
-const fn wait_request(owner_id: OwnerId, last_read: Option<LastRead>) -> WaitRequest {
-    WaitRequest {
-        owner_id,
-        limit: Some(WAIT_LIMIT),
-        room: None,
-        prune_dead: false,
-        lets_pass: false,
-        let_pass: 0,
-        may_acquire: true,
-        last_read,
     }
 }

@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
+use dlock::lease::limit::Limit;
 use dlock::lease::{OwnerId, Token};
 use dlock::store::{
     EarlierSessions, Expiry, Failure, FailureKind, HistoryOutcome, LockRecord, Loss,
-    QueueLockOwner, QueueState, Response,
+    QueueLockOwner, QueueState, Response, Slot,
 };
 
-use crate::server::{NUMBER_BYTE, Session};
+use crate::server::{NUMBER_BYTE, SHARED, Session};
 use crate::time::ticks;
 
 /// The number for an owner id or token that does not exist in the model.
@@ -37,11 +38,11 @@ fn ahead(queue: &QueueState) -> u64 {
 }
 
 /// A response to a contender.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ObservedResponse {
-    /// The flag is true if the row contains the sessions of an earlier holder.
-    Granted(u8, bool),
-    AlreadyHeld(u8),
+    /// Token, and number of the slot. The flag is true if the row contains the sessions of an earlier holder.
+    Granted(u8, u32, bool),
+    AlreadyHeld(u8, u32),
     /// The number is the number of waiters ahead of a poller. The flag is true if one of them has a mark.
     NotAcquired(ObservedRow, QueueLockOwner, u64, bool),
     Enqueued(ObservedRow, QueueLockOwner, u64, bool),
@@ -60,8 +61,8 @@ pub(crate) enum ObservedResponse {
     Unexpected,
 }
 
-/// The row of the action in a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The row of the action and its slots in a response.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ObservedRow {
     owner_id: Option<u8>,
     token: u8,
@@ -70,6 +71,20 @@ pub(crate) struct ObservedRow {
     has_queue_lock: bool,
     revoked: bool,
     paused: bool,
+    slots: Vec<ObservedSlot>,
+}
+
+/// A lease in a slot in a response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ObservedSlot {
+    number: u32,
+    limit: Limit,
+    owner_id: Option<u8>,
+    token: u8,
+    renewals: u64,
+    expires_in: i64,
+    had_lock: bool,
+    is_alive: Option<bool>,
 }
 
 /// The server's complete state of the action.
@@ -82,12 +97,15 @@ pub(crate) struct Rows {
     /// The session in the row. None if the session has ended.
     pub(crate) session: Option<Session>,
     pub(crate) revoked: bool,
-    /// Ticks until the lease expires; negative if the lease has expired. None if there is no lease.
+    /// Ticks until the lease expires; negative if the lease has expired. None if there is no lease in the row.
     pub(crate) expires_in: Option<i64>,
     /// Ticks until the pause ends; 0 if the action is not paused.
     pub(crate) paused: i64,
     /// Token in the note of a command's sessions. None if the row contains no note.
     pub(crate) note: Option<u8>,
+    /// True if the row has the mark that slots may contain notes.
+    pub(crate) may_have_noted_slots: bool,
+    pub(crate) slots: Vec<SlotRow>,
     /// Owner ids and sessions of the queue entries, in the order of their positions.
     pub(crate) queue: Vec<(u8, Option<Session>)>,
     /// Tokens and outcomes of the runs in the history.
@@ -96,6 +114,30 @@ pub(crate) struct Rows {
     pub(crate) queue_lock: Option<Session>,
     /// The owner ids with a hand-off, each with the session that made the hand-off.
     pub(crate) handed_off: Vec<(u8, Session)>,
+    /// The owner ids whose holder lock a session owns.
+    pub(crate) holder_locks: Vec<(u8, Session)>,
+}
+
+/// A row of `dlock_slot`. The fields mean the same as in [`Rows`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SlotRow {
+    pub(crate) number: u32,
+    /// None if nobody holds the slot.
+    pub(crate) limit: Option<Limit>,
+    pub(crate) owner_id: Option<u8>,
+    pub(crate) token: u8,
+    pub(crate) renewals: u64,
+    /// True if the session had the holder lock.
+    pub(crate) has_queue_lock: bool,
+    pub(crate) session: Option<Session>,
+    pub(crate) revoked: bool,
+    pub(crate) expires_in: Option<i64>,
+    pub(crate) note: Option<u8>,
+}
+
+/// Returns true if a row with `owner_id` contains a lease. The expiry of any other row has no meaning.
+pub(crate) fn is_lease(owner_id: Option<u8>) -> bool {
+    owner_id.is_some_and(|owner_id| owner_id != SHARED)
 }
 
 /// Returns an outcome as it is stored in the history.
@@ -122,10 +164,13 @@ pub(crate) fn observed_response(
     match outcome {
         Err(failure) => ObservedResponse::Failed(failure.kind),
         Ok(answer) => match answer {
-            Response::Granted(token, _, sessions) => {
-                ObservedResponse::Granted(rank(*token), *sessions == EarlierSessions::Noted)
+            Response::Granted(token, slot, sessions) => {
+                let is_noted = *sessions == EarlierSessions::Noted;
+                ObservedResponse::Granted(rank(*token), *slot, is_noted)
             }
-            Response::AlreadyHeld(token, _) => ObservedResponse::AlreadyHeld(rank(*token)),
+            Response::AlreadyHeld(token, slot) => {
+                ObservedResponse::AlreadyHeld(rank(*token), *slot)
+            }
             Response::NotAcquired(row, queue) => ObservedResponse::NotAcquired(
                 observed_row(row, rank),
                 queue.lock_owner,
@@ -159,19 +204,34 @@ pub(crate) fn observed_response(
 }
 
 fn observed_row(row: &LockRecord, rank: impl Fn(Token) -> u8) -> ObservedRow {
-    let micros = |time: Duration| i64::try_from(time.as_micros()).expect("a short time");
-    let left = match row.lease.expiry {
-        Expiry::In(time) => micros(time),
-        Expiry::Ago(time) => -micros(time),
+    let owner_id = row.lease.owner_id.map(number);
+    let slot = |slot: &Slot| ObservedSlot {
+        number: slot.number,
+        limit: slot.limit,
+        owner_id: slot.lease.owner_id.map(number),
+        token: rank(slot.lease.version.token),
+        renewals: slot.lease.version.renewals,
+        expires_in: expires_in(slot.lease.expiry),
+        had_lock: slot.lease.had_queue_lock_here,
+        is_alive: slot.lease.session_alive,
     };
     ObservedRow {
-        owner_id: row.lease.owner_id.map(number),
+        owner_id,
         token: rank(row.lease.version.token),
         renewals: row.lease.version.renewals,
-        // The expiry of a free row has no meaning.
-        expires_in: row.lease.owner_id.map(|_| ticks_left(left)),
+        expires_in: is_lease(owner_id).then(|| expires_in(row.lease.expiry)),
         has_queue_lock: row.lease.had_queue_lock_here,
         revoked: row.lease.revoked_ago.is_some(),
         paused: row.pause.is_some(),
+        slots: row.slots.iter().map(slot).collect(),
     }
+}
+
+/// Returns the ticks until a lease expires. Negative if it has expired.
+fn expires_in(expiry: Expiry) -> i64 {
+    let micros = |time: Duration| i64::try_from(time.as_micros()).expect("a short time");
+    ticks_left(match expiry {
+        Expiry::In(time) => micros(time),
+        Expiry::Ago(time) => -micros(time),
+    })
 }

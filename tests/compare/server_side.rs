@@ -1,23 +1,29 @@
 //! The server's side of a comparison: contenders and an operator on a real server. An administrator's connection reads
 //! the rows.
 
+mod slots;
+
 use std::thread;
 use std::time::{Duration, Instant};
 
 use dlock::lease::action::Action;
+use dlock::lease::limit::Limit;
 use dlock::lease::{OwnerId, Token};
 use dlock::store::mysql::Database;
 use dlock::store::operator::{OperatorRequest, OperatorResult};
-use dlock::store::session::SessionNote;
+use dlock::store::session::{SLOTS_MARK, SessionNote};
 use dlock::store::{
     Contender, DatabaseId, Holder, QueueEntry, QueueLock, Request, Response, Store, TimedResponse,
 };
 use mysql::prelude::Queryable;
 use mysql::{Conn, Row};
 
+use self::slots::parse_hex;
 use crate::command_session::CommandSession;
 use crate::model_side::{ConcreteStep, owner_id_of};
-use crate::observed::{Observed, ObservedResponse, Rows, UNKNOWN, observed_response, ticks_left};
+use crate::observed::{
+    Observed, ObservedResponse, Rows, UNKNOWN, is_lease, observed_response, ticks_left,
+};
 use crate::operator::Operator;
 use crate::server::{NUMBER_BYTE, Session};
 use crate::server_contender::{Rewrite, ServerContender, SessionEffect, target};
@@ -99,21 +105,23 @@ impl ServerSide {
             ConcreteStep::Send {
                 index,
                 request,
+                limit,
                 waits: true,
                 ..
             } => {
-                self.wait_for_queue_lock(*index, request)?;
+                self.wait_for_queue_lock(*index, request, *limit)?;
                 responses.push((*index, None));
             }
             ConcreteStep::Send {
                 index,
                 request,
+                limit,
                 fault,
                 ..
             } => {
                 let request = self.translated(request);
-                let (response, after) =
-                    self.contenders[*index].send(&self.contender, &request, *fault);
+                let contender = self.with_limit(*limit);
+                let (response, after) = self.contenders[*index].send(&contender, &request, *fault);
                 responses.push((*index, Some(response)));
                 if let SessionEffect::Ended(session) | SessionEffect::Dropped(Some(session)) = after
                 {
@@ -210,9 +218,23 @@ impl ServerSide {
         }
     }
 
-    fn wait_for_queue_lock(&mut self, index: usize, request: &Request) -> Result<(), String> {
+    /// Returns a contender whose leases have `limit`.
+    fn with_limit(&self, limit: Limit) -> Contender {
+        Contender {
+            limit,
+            ..self.contender.clone()
+        }
+    }
+
+    fn wait_for_queue_lock(
+        &mut self,
+        index: usize,
+        request: &Request,
+        limit: Limit,
+    ) -> Result<(), String> {
         let request = self.translated(request);
-        self.contenders[index].start_waiting(&self.contender, &request);
+        let contender = self.with_limit(limit);
+        self.contenders[index].start_waiting(&contender, &request);
         self.wait_until("the contender waits for the queue lock", |side| {
             let session = side.contenders[index].waiting_session().unwrap_or(0);
             let state =
@@ -266,15 +288,13 @@ impl ServerSide {
             let shifted = columns.iter().map(|name| format!("{name}={name}-{by}"));
             shifted.collect::<Vec<_>>().join(",")
         };
-        let row = shift(&[
-            "acquired_at",
-            "renewed_at",
-            "expires_at",
-            "released_at",
-            "paused_until",
-        ]);
+        let lease = shift(&["acquired_at", "renewed_at", "expires_at", "released_at"]);
+        let pause = shift(&["paused_until"]);
         self.execute_as_root(&format!(
-            "UPDATE dlock_lock SET {row} WHERE action='{action}'"
+            "UPDATE dlock_lock SET {lease},{pause} WHERE action='{action}'"
+        ));
+        self.execute_as_root(&format!(
+            "UPDATE dlock_slot SET {lease} WHERE action='{action}'"
         ));
         // The start of the server does not move. An entry of a session that is older than the start belongs to a dead
         // waiter, so its time does not move either. Other rules use this time only for waiters that poll.
@@ -295,10 +315,10 @@ impl ServerSide {
         let owner_ids: Vec<OwnerId> = (0..CONTENDERS)
             .map(|index| self.owner_id(owner_id_of(index)))
             .collect();
-        let handoffs: Vec<String> = owner_ids
-            .iter()
-            .map(|owner_id| format!("IS_USED_LOCK('dlock-handoff:{}')", hex(*owner_id)))
-            .collect();
+        let owners = |kind: &str| {
+            let name = |owner_id: &OwnerId| format!("IS_USED_LOCK('{kind}:{}')", hex(*owner_id));
+            owner_ids.iter().map(name).collect::<Vec<_>>().join(",")
+        };
         let query = format!(
             "SELECT l.token,HEX(l.owner_id),l.renewals,l.has_queue_lock,l.session_id,l.revoked_at IS NOT NULL,\
              TIMESTAMPDIFF(MICROSECOND,UTC_TIMESTAMP(6),l.expires_at),\
@@ -307,9 +327,10 @@ impl ServerSide {
              FROM dlock_waiter AS w WHERE w.action=l.action),\
              (SELECT GROUP_CONCAT(r.token,':',r.outcome ORDER BY r.token) FROM dlock_history AS r \
              WHERE r.action=l.action AND r.kind=0),\
-             IS_USED_LOCK(CONCAT('dlock:',LEFT(SHA2(CONCAT(CAST(DATABASE() AS BINARY),x'00',l.action),256),40))),l.sessions,{} \
+             IS_USED_LOCK(CONCAT('dlock:',LEFT(SHA2(CONCAT(CAST(DATABASE() AS BINARY),x'00',l.action),256),40))),l.sessions,{},{} \
              FROM dlock_lock AS l WHERE l.action='{}'",
-            handoffs.join(","),
+            owners("dlock-handoff"),
+            owners("dlock-holder"),
             self.contender.action,
         );
         let row: Option<Row> = self
@@ -318,9 +339,8 @@ impl ServerSide {
             .expect("the administrator can read the rows");
         let mut row = row.expect("the row exists");
         let token: u64 = column(&mut row, 0);
-        if token > self.tokens.last().copied().unwrap_or(0) {
-            self.tokens.push(token);
-        }
+        let slots = self.slot_rows();
+        self.add_tokens(&slots, token);
         let owner_id: Option<String> = column(&mut row, 1);
         let expires_in: Option<i64> = column(&mut row, 6);
         let paused: i64 = column(&mut row, 7);
@@ -328,12 +348,19 @@ impl ServerSide {
         let runs: Option<String> = column(&mut row, 9);
         let queue_lock: Option<u64> = column(&mut row, 10);
         let note: Option<Vec<u8>> = column(&mut row, 11);
-        let note = note.map(|text| SessionNote::from_text(&text).expect("a note"));
-        let by = (0..CONTENDERS).map(|index| (index, column::<Option<u64>>(&mut row, 12 + index)));
-        let handed_off: Vec<(u8, Option<u64>)> = by
-            .filter(|(_, session)| session.is_some())
-            .map(|(index, session)| (owner_id_of(index), session))
-            .collect();
+        let may_have_noted_slots =
+            (note.as_ref()).is_some_and(|text| text.starts_with(SLOTS_MARK.as_bytes()));
+        let note = note.and_then(|text| SessionNote::from_text(&text));
+        let owned = (12..12 + 2 * CONTENDERS).map(|at| column(&mut row, at));
+        let owned: Vec<Option<u64>> = owned.collect();
+        let by_owner = |sessions: &[Option<u64>]| -> Vec<(u8, Session)> {
+            let sessions = sessions.iter().enumerate();
+            let named = |(index, id): (usize, &Option<u64>)| {
+                let session = self.session(*id).unwrap_or(foreign_session());
+                id.map(|_| (owner_id_of(index), session))
+            };
+            sessions.filter_map(named).collect()
+        };
         let pairs = |text: Option<String>| -> Vec<(String, String)> {
             let text = text.unwrap_or_default();
             let pairs = text.split(',').filter_map(|pair| pair.split_once(':'));
@@ -341,8 +368,6 @@ impl ServerSide {
                 .map(|(first, second)| (first.into(), second.into()))
                 .collect()
         };
-        let parse_hex =
-            |text: &str| u8::from_str_radix(&text[text.len() - 2..], 16).unwrap_or(UNKNOWN);
         let decimal = |text: &str| text.parse::<u64>().unwrap_or(0);
         let owner_id = owner_id.as_deref().map(parse_hex);
         Rows {
@@ -352,9 +377,11 @@ impl ServerSide {
             has_queue_lock: column::<u8>(&mut row, 3) == 1,
             session: self.session(Some(column(&mut row, 4))),
             revoked: column::<u8>(&mut row, 5) == 1,
-            expires_in: owner_id.and(expires_in).map(ticks_left),
+            expires_in: expires_in.filter(|_| is_lease(owner_id)).map(ticks_left),
             paused: ticks_left(paused).max(0),
             note: note.map(|note| self.rank(note.token.0)),
+            may_have_noted_slots,
+            slots: slots.into_iter().map(|slot| self.slot_row(slot)).collect(),
             queue: pairs(queue)
                 .iter()
                 .map(|(owner_id, session)| {
@@ -368,12 +395,8 @@ impl ServerSide {
             queue_lock: self
                 .session(queue_lock)
                 .or(queue_lock.map(|_| foreign_session())),
-            handed_off: handed_off
-                .into_iter()
-                .map(|(owner_id, session)| {
-                    (owner_id, self.session(session).unwrap_or(foreign_session()))
-                })
-                .collect(),
+            handed_off: by_owner(&owned[..CONTENDERS]),
+            holder_locks: by_owner(&owned[CONTENDERS..]),
         }
     }
 

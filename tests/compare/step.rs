@@ -4,7 +4,9 @@
 //! when the search for a shorter sequence removes earlier steps.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
+use dlock::lease::limit::Limit;
 use fastrand::Rng;
 
 /// Maximum number of contenders in a sequence.
@@ -21,6 +23,8 @@ const CODES: [u16; 6] = [1205, 1213, 1047, 1317, 1105, 1290];
 pub(crate) struct Sequence {
     /// For each contender, true if it uses the queue lock.
     pub(crate) has_queue_lock: [bool; CONTENDERS],
+    /// The limit of the leases of each contender.
+    pub(crate) limits: [Limit; CONTENDERS],
     pub(crate) steps: Vec<Step>,
 }
 
@@ -52,6 +56,8 @@ pub(crate) enum RequestKind {
     AcquireFirst,
     AcquireIfFree(LastReadChoice),
     TakeOver(VersionChoice),
+    /// An attempt of a contender that has read leases in slots.
+    AcquireAmongSlots(LastReadChoice, Option<DeadChoice>),
     GetWithQueue,
     Enqueue,
     /// The first flag is true if an attempt follows the wait, and the second if the contender lets another one pass.
@@ -78,6 +84,15 @@ pub(crate) enum VersionChoice {
     LastRead,
 }
 
+/// The slot that an attempt frees. Ignored if the slot does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DeadChoice {
+    /// Index of the slot.
+    pub(crate) index: usize,
+    /// True if the attempt expects an older version than the current one.
+    pub(crate) is_old: bool,
+}
+
 /// What the contender has read, according to an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LastReadChoice {
@@ -96,9 +111,9 @@ pub(crate) enum LastReadChoice {
 pub(crate) enum GrantChoice {
     /// The contender's latest grant.
     Own,
-    /// The contender's owner id with the current token of the row.
+    /// The contender's owner id with the current token of its slot or, if it has none, of the row.
     OwnIdWithCurrentToken,
-    /// The owner id and the token that the row contains.
+    /// The owner id and the token of the first lease in a slot or, if there is none, of the row.
     Current,
 }
 
@@ -149,9 +164,22 @@ impl Sequence {
             2 => [(); CONTENDERS].map(|()| rng.bool()),
             _ => [true; CONTENDERS],
         };
-        let steps = (0..rng.usize(3..=STEPS)).map(|_| step(&mut rng, contenders));
+        let limits = match rng.bool() {
+            true => [Limit::ONE; CONTENDERS],
+            false => [(); CONTENDERS].map(|()| limit(&mut rng)),
+        };
+        let has_slots = limits.iter().any(|limit| !limit.is_exclusive());
+        let mut index = 0;
+        let steps = (0..rng.usize(3..=STEPS)).map(|_| {
+            // A slot is interesting only after several requests of the same contender.
+            if !has_slots || rng.bool() {
+                index = rng.usize(..contenders);
+            }
+            step(&mut rng, index, has_slots)
+        });
         Self {
             has_queue_lock,
+            limits,
             steps: steps.collect(),
         }
     }
@@ -164,6 +192,8 @@ impl fmt::Display for Sequence {
             "  contenders that use the queue lock: {:?}",
             self.has_queue_lock
         )?;
+        let limits = self.limits.map(Limit::count);
+        writeln!(f, "  limits of the contenders: {limits:?}")?;
         for step in &self.steps {
             writeln!(f, "  {step:?}")?;
         }
@@ -171,8 +201,15 @@ impl fmt::Display for Sequence {
     }
 }
 
-fn step(rng: &mut Rng, contenders: usize) -> Step {
-    let index = rng.usize(..contenders);
+fn limit(rng: &mut Rng) -> Limit {
+    match rng.u8(..5) {
+        0 => Limit::ONE,
+        1..=2 => NonZeroU32::new(2).map_or(Limit::ONE, Limit::new),
+        _ => Limit::NONE,
+    }
+}
+
+fn step(rng: &mut Rng, index: usize, has_slots: bool) -> Step {
     match rng.u8(0..40) {
         0..=2 => Step::Revoke {
             stale: rng.u8(..4) == 0,
@@ -186,13 +223,13 @@ fn step(rng: &mut Rng, contenders: usize) -> Step {
         10..=11 => Step::AdvanceTime(rng.u8(1..=6)),
         _ => {
             let fault = (rng.u8(..6) == 0).then(|| fault(rng));
-            Step::Send(index, send(rng), fault)
+            Step::Send(index, send(rng, has_slots), fault)
         }
     }
 }
 
-fn send(rng: &mut Rng) -> RequestKind {
-    match rng.u8(0..23) {
+fn send(rng: &mut Rng, has_slots: bool) -> RequestKind {
+    match rng.u8(0..if has_slots { 30 } else { 23 }) {
         0..=2 => RequestKind::AcquireFirst,
         3..=5 => RequestKind::AcquireIfFree(last_read_choice(rng)),
         6..=8 => RequestKind::TakeOver(match rng.u8(..2) {
@@ -211,7 +248,14 @@ fn send(rng: &mut Rng) -> RequestKind {
             RequestKind::Renew(grant_choice(rng), note)
         }
         17..=18 => RequestKind::HandOff,
-        19 => RequestKind::Reassert(rng.u8(..4) > 0),
+        19 | 26..=29 => RequestKind::Reassert(rng.u8(..4) > 0),
+        23..=25 => {
+            let dead = (rng.u8(..4) > 0).then(|| DeadChoice {
+                index: rng.usize(..CONTENDERS),
+                is_old: rng.u8(..3) == 0,
+            });
+            RequestKind::AcquireAmongSlots(last_read_choice(rng), dead)
+        }
         _ => RequestKind::Release {
             grant_choice: (rng.u8(..4) > 0).then(|| grant_choice(rng)),
             run_end: match rng.u8(..3) {

@@ -52,8 +52,11 @@ pub(crate) fn translated(
                     version: version(seen),
                     fenced,
                 },
-                // The contenders of this test have no slots.
-                mode => mode,
+                AcquireMode::AmongSlots { dead, fenced } => AcquireMode::AmongSlots {
+                    dead: dead.map(|(slot, seen)| (slot, version(seen))),
+                    fenced,
+                },
+                mode @ (AcquireMode::First | AcquireMode::IfFree) => mode,
             },
             queue_lock: request.queue_lock,
             last_read: last_read(request.last_read),

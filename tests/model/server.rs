@@ -28,10 +28,9 @@ use crate::time::{TTL, Tick, whole_ticks};
 
 pub(crate) use self::slots::{SHARED, Slot};
 pub(crate) use self::statements::{Note, Statement};
-use self::types::owner_id_in;
 pub(crate) use self::types::{
     Behind, NUMBER_BYTE, Raw, Row, RowView, Rules, Session, SlotView, Stage, WaiterEntry,
-    owner_id_of_number,
+    owner_id_in, owner_id_of_number,
 };
 
 /// Owner id of the holder that belongs to no client.
@@ -46,7 +45,7 @@ pub(crate) struct Server {
     pub(crate) row: Row,
     pub(crate) slots: Vec<Slot>,
     /// The owner ids whose holder lock a session owns.
-    holder_locks: Vec<(u8, Session)>,
+    pub(crate) holder_locks: Vec<(u8, Session)>,
     /// The limits of the owner ids whose leases are not exclusive.
     limits: Vec<(u8, Limit)>,
     /// The session that owns the queue lock, followed by the sessions that wait for it, in their order.
@@ -120,6 +119,7 @@ impl Server {
         self.set_limit(EARLIER_HOLDER, limit);
         self.try_queue_lock(EARLIER_SESSION);
         let owner = (EARLIER_HOLDER, QueueLock::Available);
+        self.try_holder_lock(EARLIER_HOLDER, EARLIER_SESSION);
         self.try_acquire(0, EARLIER_SESSION, owner, AcquireMode::First, rules);
         if let Some(row) = self.lease_of_mut(EARLIER_HOLDER) {
             row.expires = i8::MAX;
@@ -200,9 +200,10 @@ impl Server {
         true
     }
 
-    /// Returns the token that follows the token of the row.
+    /// Returns the token that follows the tokens of the row and of all slots.
     fn next_token(&mut self) -> u8 {
-        self.issued = self.issued.max(self.row.token) + 1;
+        let slots = self.slots.iter().map(|slot| slot.row.token);
+        self.issued = slots.fold(self.issued.max(self.row.token), u8::max) + 1;
         self.issued
     }
 
@@ -406,6 +407,9 @@ impl Server {
                     None => AcquireMode::IfFree,
                 };
                 let owner = (owner_id, queue_lock);
+                if turn.may_acquire {
+                    self.try_holder_lock(owner_id, session);
+                }
                 let changed = turn.may_acquire
                     && !self.is_behind_other(clock, owner_id)
                     && (ignores_marks || !self.is_behind_mark(owner_id, turn.let_pass))
@@ -497,6 +501,9 @@ impl Server {
         if queue_lock == QueueLock::Available && !request.is_take_over() {
             self.try_queue_lock(session);
         }
+        if queue_lock == QueueLock::Available {
+            self.try_holder_lock(owner_id, session);
+        }
         let must_wait = request.in_order
             && match is_first {
                 // The first attempt has no queue entry yet.
@@ -556,8 +563,11 @@ impl Server {
             self.revoked_renewed |= is_revoked;
             self.note(request, stage);
         }
+        // A holder that has not lost its grant reads only its own slot.
+        let is_lost = u64::from(self.row.token) < grant.token.0;
+        let slots = self.slot_views(clock, QueueLock::Unavailable);
         let view_of_row = RowView {
-            slots: self.slot_views(clock, QueueLock::Unavailable),
+            slots: slots.map(|slot| slot.filter(|slot| is_lost || slot.owner_id == owner_id)),
             ..self.view_of_row(clock, QueueLockOwner::NotQueried, 0)
         };
         match stage {

@@ -73,12 +73,10 @@ impl Request {
     }
 }
 
-/// Returns the kind of a query that changes a record, derived from the columns that its first UPDATE of `dlock_lock`
-/// sets. The order of the columns does not matter. None means that the query has no such UPDATE, or that its columns
-/// match no kind. A change by an operator is [`Kind::Other`].
+/// Returns the kind of a query that changes a record or a slot, derived from the columns in its first UPDATE of
+/// `dlock_lock` or, if this shows no kind, of `dlock_slot`. The order of the columns does not matter. None means that
+/// the query has no such UPDATE, or that its columns match no kind. A change by an operator is [`Kind::Other`].
 fn by_update(text: &str) -> Option<Kind> {
-    let (_, update) = text.split_once("UPDATE dlock_lock SET ")?;
-    let columns = update.split(" WHERE ").next().unwrap_or(update);
     let kinds = [
         ("renewals=0,", Kind::TryAcquire),
         // A renewal that writes a lost grant again sets a number above zero.
@@ -86,8 +84,14 @@ fn by_update(text: &str) -> Option<Kind> {
         ("released_at=", Kind::Release),
         ("operator=", Kind::Other),
     ];
-    let found = kinds.into_iter().find(|(mark, _)| columns.contains(mark));
-    found.map(|(_, kind)| kind)
+    let tables = ["UPDATE dlock_lock SET ", "UPDATE dlock_slot SET "];
+    tables.into_iter().find_map(|table| {
+        let (_, update) = text.split_once(table)?;
+        // A column may be set to the result of a subquery, so the first WHERE may not be the one of the UPDATE.
+        let columns = update.split(';').next().unwrap_or(update);
+        let found = kinds.into_iter().find(|(mark, _)| columns.contains(mark));
+        found.map(|(_, kind)| kind)
+    })
 }
 
 /// Builds a response with the server error `code` and the message `text`, for [`Fault::Respond`](super::Fault::Respond)

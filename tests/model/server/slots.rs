@@ -20,7 +20,7 @@ pub(crate) struct Slot {
 }
 
 impl Row {
-    fn version(&self) -> Version {
+    pub(crate) fn version(&self) -> Version {
         Version {
             token: Token(self.token.into()),
             renewals: self.renewals.into(),
@@ -100,10 +100,11 @@ impl Server {
         rows.any(|row| row.note.is_some() && row.owner_id.is_none_or(|other| other == owner_id))
     }
 
-    /// Takes the holder lock of `owner_id`.
-    fn take_holder_lock(&mut self, owner_id: u8, session: Session) {
+    /// Takes the holder lock of `owner_id` if it is free and the leases of `owner_id` are not exclusive.
+    pub(super) fn try_holder_lock(&mut self, owner_id: u8, session: Session) {
         let is_owned = |(other, _): &(u8, Session)| *other == owner_id;
-        if !self.holder_locks.iter().any(is_owned) {
+        let is_exclusive = self.limit_of(owner_id).is_exclusive();
+        if !is_exclusive && !self.holder_locks.iter().any(is_owned) {
             self.holder_locks.push((owner_id, session));
         }
     }
@@ -114,7 +115,7 @@ impl Server {
             self.try_queue_lock(session);
             return self.queue_lock.first() == Some(&session);
         }
-        self.take_holder_lock(owner_id, session);
+        self.try_holder_lock(owner_id, session);
         self.holder_locks.contains(&(owner_id, session))
     }
 
@@ -139,9 +140,6 @@ impl Server {
         rules: Rules,
     ) -> bool {
         let limit = self.limit_of(owner_id);
-        if !limit.is_exclusive() && queue_lock == QueueLock::Available {
-            self.take_holder_lock(owner_id, session);
-        }
         let has_queue_lock = self.queue_lock.first() == Some(&session);
         if queue_lock == QueueLock::Available && !has_queue_lock {
             return false;
@@ -195,7 +193,6 @@ impl Server {
         };
         let may_have_noted_slots = self.row.may_have_noted_slots
             || limit.is_exclusive()
-                && is_shared
                 && !rules.noted_slots_are_not_marked
                 && self.slots.iter().any(|slot| slot.row.note.is_some());
         if limit.is_exclusive() {
@@ -355,7 +352,7 @@ impl Server {
         }
     }
 
-    /// Frees a slot whose lease an operator has revoked.
+    /// Frees a slot whose lease an operator has revoked. Records the run as revoked if its slot is free.
     pub(super) fn reconcile_slot(
         &mut self,
         clock: i8,
@@ -368,6 +365,15 @@ impl Server {
             row.owner_id = None;
             row.expires = clock;
             row.note = row.note.filter(|_| !request.clears_sessions);
+        }
+        let is_run = |row: &&Row| {
+            request.run.is_some()
+                && request.token == Some(row.version().token)
+                && row.owner_id.is_none()
+        };
+        let mut rows = self.slots.iter().map(|slot| &slot.row);
+        if let Some(token) = rows.find(is_run).map(|row| row.token) {
+            self.record(token, HistoryOutcome::Revoked);
         }
         self.free_shared_record();
     }

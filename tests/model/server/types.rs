@@ -274,7 +274,7 @@ impl WaiterEntry {
 }
 
 /// Returns the model's number for the owner id in a request. Returns 0 if the request contains no owner id.
-pub(super) fn owner_id_in(request: &Request) -> u8 {
+pub(crate) fn owner_id_in(request: &Request) -> u8 {
     let owner_id = match request {
         Request::TryAcquire(request) => request.owner_id,
         Request::GetWithQueue(entry) | Request::Enqueue(entry) => entry.owner_id,

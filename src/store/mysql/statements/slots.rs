@@ -20,7 +20,6 @@ use super::fragments::{
 };
 use super::handoff;
 use super::history::{insert_run_from_row, is_unnecessary, success};
-use super::queue::leave_queue;
 use super::select::proof;
 use super::selection::Selection;
 use crate::lease::action::Action;
@@ -114,8 +113,8 @@ fn has_room(contender: &Contender, owner_id: OwnerId) -> String {
 /// nothing, also not the slot of a holder whose renewals this database may have lost. Then the packet frees the slot of a
 /// dead holder if the attempt says so, and changes the record if the limits allow one more lease. An exclusive lease is
 /// in the record. Any other lease is then written to the free slot with the smallest number, which the packet creates
-/// if there is none, and the queue lock is released for the next contender. Until the commit, the lock of the record
-/// delays that contender's attempt.
+/// if there is none, the queue entry is deleted, and the queue lock is released for the next contender. Until the commit,
+/// the lock of the record delays that contender's attempt.
 pub(super) fn admission(
     contender: &Contender,
     request: &AcquireRequest,
@@ -293,10 +292,10 @@ fn write_slot(contender: &Contender, request: &AcquireRequest, name: &str) -> (S
          ON DUPLICATE KEY UPDATE action=dlock_slot.action;\
          UPDATE dlock_slot SET token=(SELECT token FROM dlock_lock WHERE action={action}),slots={slots},{lease} \
          WHERE action={action} AND owner_id IS NULL AND {CHANGED}>0 ORDER BY slot LIMIT 1;\
-         SET {CHANGED}=ROW_COUNT();{leave}{pass}",
+         SET {CHANGED}=ROW_COUNT();DELETE FROM dlock_waiter WHERE owner_id={owner_id} AND {CHANGED}>0;{pass}",
         slots = slots(contender.limit),
         lease = lease(contender, request.owner_id, request.queue_lock, &owns),
-        leave = leave_queue(request.owner_id),
+        owner_id = hex(request.owner_id.bytes()),
     );
     (take, write)
 }
