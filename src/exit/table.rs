@@ -142,6 +142,10 @@ pub const TABLE: &[TableRow] = &[
                 "for exec, hold and wait: --connect-timeout sets the limit",
             ),
             (
+                &["hold"],
+                "for hold: the server did not confirm the release",
+            ),
+            (
                 &["check", "wait", "status"],
                 "for check, wait and status --check: the server is read-only, so its data may be old",
             ),

@@ -113,7 +113,10 @@ impl Driver<'_> {
                 self.work_ended(ExitReason::Killed(KILL), StopReason::MonitorDied);
             }
         }
-        let is_released = matches!(&self.end, Some(RunEnd::Ended(run)) if run.is_released && run.outcome.held_lease());
+        let is_released = match &self.end {
+            Some(RunEnd::Ended(run)) => run.is_released && run.outcome.held_lease(),
+            _ => false,
+        };
         let status_of_release = self.work.over(is_released);
         match self.end.take() {
             Some(RunEnd::NotStarted(error)) => Err(error),
