@@ -180,6 +180,8 @@ pub struct RoomWait {
     pub without_lock: u32,
     /// The smallest limit of the contender and of these leases.
     pub limit: Limit,
+    /// Time since the latest grant of a lease in a slot. A holder that has worked for long normally continues for long.
+    pub held_for: Duration,
     /// Maximum time to wait, after which the contender reads the leases again.
     pub longest: Duration,
     /// True if the attempt advances the fence.

@@ -320,12 +320,14 @@ fn room_wait(record: &LockRecord, limit: Limit, longest: Duration) -> Option<Roo
         // Their releases and renewals end no wait.
         _ => longest.min(LONGEST_PAUSE),
     };
+    let held_for = record.slots.iter().map(|slot| slot.lease.held_for);
     let is_possible = with_lock > 0 && limit.allows(u64::from(without_lock) + 1);
     (is_possible && longest >= RETRY_DELAY).then_some(RoomWait {
         holder,
         holders,
         without_lock,
         limit,
+        held_for: held_for.min().unwrap_or_default(),
         longest,
         fenced: record.fenced,
     })

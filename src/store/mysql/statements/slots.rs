@@ -371,7 +371,9 @@ pub(in crate::store::mysql) fn wait_room(
     }
     let digits = (0..10).map(|digit| format!("SELECT {digit} AS d"));
     let digits = digits.collect::<Vec<_>>().join(" UNION ALL ");
-    let first = FIRST_LOOK_PAUSE.max(LOOK_PAUSE_PER_HOLDER * f64::from(room.holders));
+    let of_time = (room.held_for.as_secs_f64() * LOOK_PAUSE_PER_TIME).min(LONGEST_FIRST_LOOK_PAUSE);
+    let of_holders = LOOK_PAUSE_PER_HOLDER * f64::from(room.holders);
+    let first = FIRST_LOOK_PAUSE.max(of_holders).max(of_time);
     format!(
         "{database}SELECT {REQUEST},1 AS answer FROM (SELECT 1) AS one LEFT JOIN (SELECT look FROM (\
          SELECT a.d*1000+b.d*100+c.d*10+e.d AS look FROM (SELECT 0 AS d UNION ALL SELECT 1) AS a CROSS JOIN ({digits}) AS b \
@@ -396,6 +398,13 @@ const FIRST_LOOK_PAUSE: f64 = 0.0005;
 
 /// Minimum of this pause for each holder. A look takes the server a few microseconds for each of them.
 const LOOK_PAUSE_PER_HOLDER: f64 = 0.00001;
+
+/// Minimum of this pause as a part of the time since the latest grant. It is a part of the time for which users have waited
+/// that nobody notices, and without it, each new statement of a head that waits for long would begin with short pauses.
+const LOOK_PAUSE_PER_TIME: f64 = 0.0005;
+
+/// Maximum of this minimum, in seconds. A head then looks about 40 times a second.
+const LONGEST_FIRST_LOOK_PAUSE: f64 = 0.02;
 
 /// Factor between two pauses. So a pause is about a five hundredth of the time since the first look, and 20 ms after 10 s.
 const LOOK_PAUSE_GROWTH: f64 = 1.002;

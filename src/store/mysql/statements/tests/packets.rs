@@ -282,6 +282,7 @@ fn leases_in_slots() {
         holders: 3,
         without_lock: 1,
         limit: Limit::NONE,
+        held_for: Duration::from_millis(3),
         longest: Duration::from_secs(10),
         fenced: false,
     };
