@@ -72,7 +72,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -s t -l ttl -d 'Length
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s w -l wait -d 'Maximum time to wait for the lock; 0 makes one attempt' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s E -l conflict-exit-code -d 'Exit status if the lock was held or paused until the waiting time ran out' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l connect-timeout -d 'Maximum time to wait for the server\'s first response; 0 makes one attempt' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l max-runtime -d 'Maximum runtime; a longer run is stopped, and dlock exits with 124' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l max-runtime -d 'Maximum runtime; a longer run has to stop, and dlock exits with 124' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l server-sessions -d 'Treatment of sessions that a killed or failed command leaves on the server' -r -f -a "kill\t'Kill the sessions, and wait until they are gone'
 wait\t'Wait until the sessions execute no statement any more'
 ignore\t'Do not look for sessions, and do not wait for them'"
@@ -120,7 +120,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand hold" -s t -l ttl -d 'Length
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -s w -l wait -d 'Maximum time to wait for the lock; 0 makes one attempt' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -s E -l conflict-exit-code -d 'Exit status if the lock was held or paused until the waiting time ran out' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l connect-timeout -d 'Maximum time to wait for the server\'s first response; 0 makes one attempt' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand hold" -l max-runtime -d 'Maximum runtime; a longer run is stopped, and dlock exits with 124' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l max-runtime -d 'Maximum runtime; a longer run has to stop, and dlock exits with 124' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l server-sessions -d 'Treatment of sessions that a killed or failed command leaves on the server' -r -f -a "kill\t'Kill the sessions, and wait until they are gone'
 wait\t'Wait until the sessions execute no statement any more'
 ignore\t'Do not look for sessions, and do not wait for them'"

@@ -73,7 +73,7 @@ pub struct RunArgs {
     #[arg(help_heading = "Waiting")]
     pub connect_timeout: Duration,
 
-    /// Maximum runtime; a longer run is stopped, and dlock exits with 124.
+    /// Maximum runtime; a longer run has to stop, and dlock exits with 124.
     #[arg(long, env = "DLOCK_OPT_MAX_RUNTIME", value_name = "DURATION")]
     #[arg(value_parser = positive_duration)]
     #[arg(help_heading = "Limits")]

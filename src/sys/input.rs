@@ -11,7 +11,7 @@ use rustix::fs::{FileType, fstat};
 /// Pause after a read that a terminal has refused, because this process is in the background.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What stdin is.
+/// The kind of stdin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputKind {
     /// A pipe or a socket. A program has the other end.
@@ -22,7 +22,7 @@ pub enum InputKind {
     Other,
 }
 
-/// Returns what stdin is.
+/// Returns the kind of stdin.
 #[must_use]
 pub fn kind() -> InputKind {
     let stat = fstat(io::stdin());

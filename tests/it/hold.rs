@@ -300,6 +300,11 @@ fn state_file_shows_the_published_instants_while_the_lock_is_held() {
             state().is_some_and(|it| it["stop_at_ms"].as_u64() >= renewed["stop_at_ms"].as_u64())
         });
         assert_eq!(state().map(|it| it["token"].clone()), Some(token));
+        let mut waiter = Hold::start(&database.url(), &[&option]);
+        waiter.event("waiting");
+        waiter.close();
+        assert_eq!(waiter.status(), Some(75));
+        assert!(file.exists(), "a waiter has not written the file");
         hold.signal("TERM");
         eventually("the file is removed", || !file.exists());
         hold.event("lost");

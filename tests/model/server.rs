@@ -22,6 +22,7 @@ use dlock::store::operator::OperatorAction;
 use dlock::store::{
     AcquireMode, AcquireRequest, DatabaseId, HistoryOutcome, LastRead, Owner, QueueLock,
     QueueLockOwner, ReleaseRequest, RenewRequest, Request, RoomWait, RunHistory, Version,
+    WaitRequest,
 };
 
 use crate::time::{TTL, Tick, whole_ticks};
@@ -400,24 +401,7 @@ impl Server {
         Some(match request {
             Request::TryAcquire(request) => self.attempt(clock, session, request, stage, rules),
             Request::WaitTurn(turn) if stage == Stage::HasQueueLock => {
-                let ignores_marks = turn.lets_pass || turn.room.is_some();
-                let is_overtaking = !ignores_marks && self.is_before_a_waiting_one(owner_id);
-                let mode = match turn.room {
-                    Some(RoomWait { fenced, .. }) => AcquireMode::AmongSlots { dead: None, fenced },
-                    None => AcquireMode::IfFree,
-                };
-                let owner = (owner_id, queue_lock);
-                if turn.may_acquire {
-                    self.try_holder_lock(owner_id, session);
-                }
-                let changed = turn.may_acquire
-                    && !self.is_behind_other(clock, owner_id)
-                    && (ignores_marks || !self.is_behind_mark(owner_id, turn.let_pass))
-                    && self.is_not_before(turn.last_read, rules)
-                    && self.try_acquire(clock, session, owner, mode, rules);
-                // A late copy of the packet belongs to a waiter that no longer waits for the response.
-                self.has_overtaken |= changed && is_overtaking && !session.dropped;
-                self.read_row_and_queue(clock, session, owner_id, queue_lock, changed)
+                self.attempt_after_wait(clock, session, turn, rules)
             }
             Request::GetWithQueue(_) => {
                 self.read_row_and_queue(clock, session, owner_id, queue_lock, false)
@@ -514,7 +498,40 @@ impl Server {
         let changed = !must_wait
             && self.is_not_before(request.last_read, rules)
             && self.try_acquire(clock, session, owner, request.mode, rules);
+        self.leave_queue_with_slot(owner_id);
         self.read_row_and_queue(clock, session, owner_id, queue_lock, changed)
+    }
+
+    /// Executes the attempt that follows a wait for the queue lock or for room.
+    fn attempt_after_wait(
+        &mut self,
+        clock: i8,
+        session: Session,
+        turn: &WaitRequest,
+        rules: Rules,
+    ) -> Raw {
+        let owner_id = turn.owner_id.bytes()[NUMBER_BYTE];
+        let ignores_marks = turn.lets_pass || turn.room.is_some();
+        let is_overtaking = !ignores_marks && self.is_before_a_waiting_one(owner_id);
+        let mode = match turn.room {
+            Some(RoomWait { fenced, .. }) => AcquireMode::AmongSlots { dead: None, fenced },
+            None => AcquireMode::IfFree,
+        };
+        let owner = (owner_id, QueueLock::Available);
+        if turn.may_acquire {
+            self.try_holder_lock(owner_id, session);
+        }
+        let changed = turn.may_acquire
+            && !self.is_behind_other(clock, owner_id)
+            && (ignores_marks || !self.is_behind_mark(owner_id, turn.let_pass))
+            && self.is_not_before(turn.last_read, rules)
+            && self.try_acquire(clock, session, owner, mode, rules);
+        // A late copy of the packet belongs to a waiter that no longer waits for the response.
+        if turn.may_acquire {
+            self.leave_queue_with_slot(owner_id);
+        }
+        self.has_overtaken |= changed && is_overtaking && !session.dropped;
+        self.read_row_and_queue(clock, session, owner_id, QueueLock::Available, changed)
     }
 
     /// Executes a packet of a renewal.

@@ -7,11 +7,11 @@
 
 mod notices;
 mod reminders;
+mod started;
 
-use std::io;
-use std::path::Path;
 use std::time::Duration;
 
+use self::started::Started;
 use super::exits::monitor_gone;
 use super::observers::RunObservers;
 use super::plan::RunPlan;
@@ -21,7 +21,7 @@ use crate::event::event_loop::{EventLoop, LONGEST_SLEEP};
 use crate::event::{Event, LeaseEvent};
 use crate::exit::{ExitError, Status};
 use crate::lease::instant::BootInstant;
-use crate::outcome::{KilledRemains, RunFacts, RunOutcome};
+use crate::outcome::RunOutcome;
 use crate::process::hook;
 use crate::process::monitor::ParentMessage;
 use crate::process::supervisor::{KILL, StopReason};
@@ -34,9 +34,6 @@ use crate::store::target::Targets;
 use crate::sys::clock;
 use crate::sys::signal::{self, JobControl, SIGTSTP, SIGWINCH, Signal};
 use crate::sys::tree::ExitReason;
-
-/// Minimum time by which a sleep of the event loop must be too long to count as a stop of this process.
-const MIN_STOP: Duration = Duration::from_millis(500);
 
 /// Drives the keepers of a run and its work.
 pub(in crate::commands) struct Driver<'a> {
@@ -54,28 +51,6 @@ pub(in crate::commands) struct Driver<'a> {
     pub(super) observers: RunObservers,
     /// How the run will end. None until that is known.
     pub(super) end: Option<RunEnd>,
-}
-
-/// The work of a run that has started.
-pub(super) struct Started {
-    at: BootInstant,
-    /// The time before the start.
-    waited: Duration,
-    /// Time for which this process did not run since the most recent successful renewal. None if it was not stopped.
-    stopped_for: Option<Duration>,
-    /// Error number of the latest check of the heartbeat file. None if the file can be read.
-    heartbeat_error: Option<i32>,
-}
-
-impl Started {
-    const fn new(at: BootInstant, waited: Duration) -> Self {
-        Self {
-            at,
-            waited,
-            stopped_for: None,
-            heartbeat_error: None,
-        }
-    }
 }
 
 /// How a run ends.
@@ -106,7 +81,9 @@ impl Driver<'_> {
         while let Some(wake) = self.step() {
             let started = clock::now();
             let event = self.receive(wake);
-            self.slept(clock::now().since(started));
+            if let Some(work) = &mut self.started {
+                work.slept(clock::now().since(started));
+            }
             self.handle(event);
             if self.work.kill_orphans() {
                 // The monitor is dead, so this process has killed the tree.
@@ -228,14 +205,14 @@ impl Driver<'_> {
                     .handle_all(now, || Input::Connections(connections.clone()));
             }
             Some(Event::Heartbeat) => {
-                self.heartbeat_failed(None);
+                self.heartbeat_checked(None);
                 self.keepers.handle_all(now, || Input::Heartbeat);
             }
             Some(Event::InputEnded) if self.is_working() => {
                 let event = self.work.input_ended();
                 self.work_event(event);
             }
-            Some(Event::InputEnded) => {
+            Some(Event::InputEnded) if self.end.is_none() => {
                 let why = format!("stdin ended before {} was held", self.plan.names);
                 self.give_up(ExitError::new(Status::HELD, why));
             }
@@ -243,8 +220,8 @@ impl Driver<'_> {
                 let text = format_args!("cannot write the state file: {error}");
                 self.report.info(EventKind::Message, text);
             }
-            Some(Event::HeartbeatUnreadable(errno)) => self.heartbeat_failed(Some(errno)),
-            Some(Event::Hook(..) | Event::Metrics(_)) => {}
+            Some(Event::HeartbeatUnreadable(errno)) => self.heartbeat_checked(Some(errno)),
+            Some(Event::InputEnded | Event::Hook(..) | Event::Metrics(_)) => {}
             None => {
                 self.report_turn();
                 if let (true, Some(deadline)) = (self.is_working(), self.keepers.deadline()) {
@@ -334,8 +311,9 @@ impl Driver<'_> {
             return;
         };
         lease.texts.disconnected();
-        let started = self.started.as_ref();
-        let why = why_not_renewed(keeper, started, self.plan.heartbeat_file.as_deref());
+        let file = self.plan.heartbeat_file.as_deref();
+        let why = (self.started.as_ref()).map(|work| work.why_not_renewed(keeper, file));
+        let why = why.unwrap_or_default();
         let why = format!("cannot keep {}: {why}", lease.contender.action);
         self.lost(None, &why, "stopping");
     }
@@ -351,7 +329,10 @@ impl Driver<'_> {
     /// Records how the run has ended, and lets the keepers release the leases, unless a process of the command is alive.
     /// `stopped` is how the command has ended if it was stopped because a lease is lost.
     fn ended(&mut self, outcome: RunOutcome, stopped: Option<ExitReason>, reason: String) {
-        let facts = self.facts();
+        let processes = self.work.killed().unwrap_or(0);
+        let facts = self.started.as_ref();
+        let facts = facts.map(|work| work.facts(clock::now(), processes));
+        let facts = facts.unwrap_or_default();
         let has_succeeded = outcome == RunOutcome::Exited(0);
         let must_record = has_succeeded && self.plan.first().once.is_some();
         let mut run = EndedRun {
@@ -401,30 +382,9 @@ impl Driver<'_> {
         self.end = Some(RunEnd::Ended(run));
     }
 
-    /// Returns the facts of the run, which has just ended.
-    fn facts(&self) -> RunFacts {
-        let now = clock::now();
-        let started = self.started.as_ref();
-        RunFacts {
-            waited: started.map_or(Duration::ZERO, |started| started.waited),
-            took: started.map_or(Duration::ZERO, |started| now.since(started.at)),
-            killed: KilledRemains {
-                sessions: 0,
-                processes: self.work.killed().unwrap_or(0),
-            },
-        }
-    }
-
-    /// Records that a sleep of the event loop has taken the time `took`.
-    fn slept(&mut self, took: Duration) {
-        if let (true, Some(started)) = (took >= LONGEST_SLEEP + MIN_STOP, &mut self.started) {
-            started.stopped_for = Some(took);
-        }
-    }
-
-    fn heartbeat_failed(&mut self, errno: Option<i32>) {
-        if let Some(started) = &mut self.started {
-            started.heartbeat_error = errno;
+    fn heartbeat_checked(&mut self, errno: Option<i32>) {
+        if let Some(work) = &mut self.started {
+            work.heartbeat_checked(errno);
         }
     }
 
@@ -464,31 +424,5 @@ impl Driver<'_> {
     pub(super) fn stop(self) {
         self.events.stop();
         self.work.end();
-    }
-}
-
-/// Returns the reason why the lease of `keeper` cannot be kept.
-fn why_not_renewed(
-    keeper: &Keeper,
-    started: Option<&Started>,
-    heartbeat_file: Option<&Path>,
-) -> String {
-    match (keeper.renewal_failure(), heartbeat_file) {
-        (_, Some(file)) if keeper.is_silent() => {
-            let why = match started.and_then(|started| started.heartbeat_error) {
-                Some(errno) => {
-                    format!("cannot be read: {}", io::Error::from_raw_os_error(errno))
-                }
-                None => "does not change".to_owned(),
-            };
-            format!("no heartbeat, because {} {why}", file.display())
-        }
-        (Some(failure), _) => failure.to_string(),
-        (None, _) => match started.and_then(|started| started.stopped_for) {
-            Some(stopped_for) => {
-                format!("dlock was stopped for {}", messages::duration(stopped_for))
-            }
-            None => "no response from the server".to_owned(),
-        },
     }
 }

@@ -42,7 +42,7 @@ pub(super) enum HoldEvent<'a> {
         action: &'a str,
         token: u64,
         slot: u32,
-        /// A token for each name, if there are several names.
+        /// The token of each name.
         tokens: &'a serde_json::Map<String, serde_json::Value>,
         holder: &'a str,
         waited_ms: u64,
@@ -72,7 +72,7 @@ pub(super) struct EventWriter {
     lines: Option<SyncSender<String>>,
     /// A channel that is disconnected when the thread has ended.
     ended: Receiver<Infallible>,
-    /// The thread. It starts with the first line, because this process may fork before.
+    /// The main function of the thread, which starts with the first line. Before that, signals may not be blocked yet.
     thread: Option<Box<dyn FnOnce() + Send>>,
 }
 

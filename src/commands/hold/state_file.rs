@@ -22,7 +22,7 @@ const MODE: u32 = 0o644;
 /// Maximum time that dlock waits at its end until the file is removed.
 const REMOVAL_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What the file shows.
+/// The state that the file shows.
 enum State {
     /// The lock is held. Contains the content of the file.
     Held(String),

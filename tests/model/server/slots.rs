@@ -224,9 +224,15 @@ impl Server {
             }
             None => self.slots.push(slot),
         }
-        self.queue.retain(|entry| entry.owner_id != owner_id);
         self.release_queue_lock(session);
         true
+    }
+
+    /// Removes the queue entry of `owner_id` if it has a slot, as each attempt does, also one that changes nothing.
+    pub(super) fn leave_queue_with_slot(&mut self, owner_id: u8) {
+        if !self.limit_of(owner_id).is_exclusive() && self.lease_of(owner_id).is_some() {
+            self.queue.retain(|entry| entry.owner_id != owner_id);
+        }
     }
 
     /// Returns true if the database has lost the grant of a slot, and its holder may write it again.

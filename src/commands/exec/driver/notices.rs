@@ -4,7 +4,8 @@
 use std::io;
 use std::time::Duration;
 
-use super::{Driver, RunEnd, Started};
+use super::started::Started;
+use super::{Driver, RunEnd};
 use crate::commands::exec::exits::{not_granted, not_started};
 use crate::commands::exec::nested;
 use crate::commands::exec::run_lease::RunLease;
@@ -73,7 +74,9 @@ impl Driver<'_> {
             Notice::Waiting(failure) => {
                 if let Some(acquire) = keeper.acquire() {
                     lease.texts.waiting(acquire, failure.as_ref(), waited, now);
-                    if let Some((record, ahead, _)) = acquire.observed() {
+                    if failure.is_none()
+                        && let Some((record, ahead, _)) = acquire.observed()
+                    {
                         self.work.waiting(record, ahead, waited);
                     }
                 }
@@ -179,7 +182,7 @@ impl Driver<'_> {
         if let (true, Some(deadline)) = (self.is_working(), self.keepers.deadline()) {
             self.work.renewed(deadline);
             if let Some(started) = &mut self.started {
-                started.stopped_for = None;
+                started.renewed();
             }
         }
         if self.started.is_some() {

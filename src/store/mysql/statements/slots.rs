@@ -113,7 +113,7 @@ fn has_room(contender: &Contender, owner_id: OwnerId) -> String {
 /// nothing, also not the slot of a holder whose renewals this database may have lost. Then the packet frees the slot of a
 /// dead holder if the attempt says so, and changes the record if the limits allow one more lease. An exclusive lease is
 /// in the record. Any other lease is then written to the free slot with the smallest number, which the packet creates
-/// if there is none, the queue entry is deleted, and the queue lock is released for the next contender. Until the commit,
+/// if there is none, the queue entry of the holder is deleted, and the queue lock is released for the next contender. Until the commit,
 /// the lock of the record delays that contender's attempt.
 pub(super) fn admission(
     contender: &Contender,
@@ -292,7 +292,8 @@ fn write_slot(contender: &Contender, request: &AcquireRequest, name: &str) -> (S
          ON DUPLICATE KEY UPDATE action=dlock_slot.action;\
          UPDATE dlock_slot SET token=(SELECT token FROM dlock_lock WHERE action={action}),slots={slots},{lease} \
          WHERE action={action} AND owner_id IS NULL AND {CHANGED}>0 ORDER BY slot LIMIT 1;\
-         SET {CHANGED}=ROW_COUNT();DELETE FROM dlock_waiter WHERE owner_id={owner_id} AND {CHANGED}>0;{pass}",
+         SET {CHANGED}=ROW_COUNT();DELETE FROM dlock_waiter WHERE owner_id={owner_id} AND EXISTS(SELECT 1 FROM dlock_slot AS s \
+         WHERE s.action={action} AND s.owner_id={owner_id});{pass}",
         slots = slots(contender.limit),
         lease = lease(contender, request.owner_id, request.queue_lock, &owns),
         owner_id = hex(request.owner_id.bytes()),
@@ -399,8 +400,8 @@ const FIRST_LOOK_PAUSE: f64 = 0.0005;
 /// Minimum of this pause for each holder. A look takes the server a few microseconds for each of them.
 const LOOK_PAUSE_PER_HOLDER: f64 = 0.00001;
 
-/// Minimum of this pause as a part of the time since the latest grant. It is a part of the time for which users have waited
-/// that nobody notices, and without it, each new statement of a head that waits for long would begin with short pauses.
+/// Minimum of this pause as a part of the time since the latest grant. Without it, each new statement of a head that waits for
+/// long would begin with short pauses.
 const LOOK_PAUSE_PER_TIME: f64 = 0.0005;
 
 /// Maximum of this minimum, in seconds. A head then looks about 40 times a second.
