@@ -4,7 +4,7 @@
 # Sets `options` to the options of the subcommand $1, `arguments` to the kinds of its arguments, `kind` to the kind of
 # the value of its option $2, and `subcommands` to all subcommands.
 _dlock_option() {
-    subcommands='exec hold status list wait check history forget release prune explain setup serve doctor copy-to version help'
+    subcommands='exec hold status list wait check leader note history forget release prune explain setup serve doctor copy-to version help'
     options='' arguments='' kind=''
     case $1 in
         '')
@@ -78,6 +78,28 @@ _dlock_option() {
         check)
             options='-a --action --token --sql -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
             arguments='name'
+            case $2 in
+                -a | --action) kind='name' ;;
+                --token | --url | --host | --port | --user | --database) kind='text' ;;
+                --log-format) kind='text json' ;;
+                --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
+                --ssl-mode) kind='disabled required verify_ca verify_identity' ;;
+            esac
+            ;;
+        leader)
+            options='-a --action -f --follow -w --wait --json -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            arguments='name'
+            case $2 in
+                -a | --action) kind='name' ;;
+                -w | --wait | --url | --host | --port | --user | --database) kind='text' ;;
+                --log-format) kind='text json' ;;
+                --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
+                --ssl-mode) kind='disabled required verify_ca verify_identity' ;;
+            esac
+            ;;
+        note)
+            options='-a --action --token -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            arguments='text'
             case $2 in
                 -a | --action) kind='name' ;;
                 --token | --url | --host | --port | --user | --database) kind='text' ;;

@@ -56,6 +56,8 @@ complete -c dlock -n "__fish_dlock_needs_command" -f -a "list" -d 'List all lock
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "ls" -d 'List all locks'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "wait" -d 'Wait until a lock is free, or until a run with --once has succeeded'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "check" -d 'Check whether a token is current'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "leader" -d 'Print the leader: the holder of a lock'
+complete -c dlock -n "__fish_dlock_needs_command" -f -a "note" -d 'Change the note of the run under which this command runs'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "history" -d 'Show the most recent runs and their outcomes'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "forget" -d 'Delete the recorded success of exec --once'
 complete -c dlock -n "__fish_dlock_needs_command" -f -a "release" -d 'Revoke a lease, or pause or resume a lock'
@@ -297,6 +299,56 @@ complete -c dlock -n "__fish_dlock_using_subcommand check" -s q -l quiet -d 'Pri
 complete -c dlock -n "__fish_dlock_using_subcommand check" -s v -l verbose -d 'Print a message for each step'
 complete -c dlock -n "__fish_dlock_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand check" -s V -l version -d 'Print version'
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -s a -l action -d 'Name of the lock, instead of NAME' -r -f -a "(__fish_dlock_lock_names)"
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -s w -l wait -d 'Maximum time to wait for a leader; 0 looks once' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
+json\t'One JSON object on one line for each message, for programs'"
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -l host -d 'Host name or address of the server, or a list of hosts: HOST[:PORT][,...]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -l port -d 'TCP port of the hosts that specify no port [default: 3306]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -l user -d 'User name of the account on the server' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -l database -d 'Database that contains dlock\'s tables' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS. The certificate is not verified'
+verify_ca\t'TLS with a certificate that is signed by a trusted authority'
+verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -s f -l follow -d 'Print a line for each change until the user presses Ctrl-C; an empty line means that there is no leader'
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -l json -d 'Print each line as a JSON object; see dlock-leader(1) for the format'
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -s v -l verbose -d 'Print a message for each step'
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -s V -l version -d 'Print version'
+complete -c dlock -n "__fish_dlock_using_subcommand note" -s a -l action -d 'Name of the lock; under dlock exec, the default is each lock of the current run' -r -f -a "(__fish_dlock_lock_names)"
+complete -c dlock -n "__fish_dlock_using_subcommand note" -l token -d 'Fencing token of the lease; under dlock exec, the default is the token of the current run' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand note" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
+json\t'One JSON object on one line for each message, for programs'"
+complete -c dlock -n "__fish_dlock_using_subcommand note" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand note" -l url-file -d 'File that contains the URL, for example a mounted Kubernetes secret' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand note" -l defaults-file -d 'Option file in the format of the mysql client; dlock reads the groups [client] and [dlock]' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand note" -l host -d 'Host name or address of the server, or a list of hosts: HOST[:PORT][,...]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand note" -l port -d 'TCP port of the hosts that specify no port [default: 3306]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand note" -l socket -d 'Unix socket of the server, instead of host and port' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand note" -l user -d 'User name of the account on the server' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand note" -l password-file -d 'File that contains the password; dlock ignores a trailing newline' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand note" -l database -d 'Database that contains dlock\'s tables' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand note" -l ssl-mode -d 'TLS mode [default: verify_identity; disabled for localhost, loopback addresses and Unix sockets]' -r -f -a "disabled\t'No TLS'
+required\t'TLS. The certificate is not verified'
+verify_ca\t'TLS with a certificate that is signed by a trusted authority'
+verify_identity\t'TLS with a certificate that is signed by a trusted authority and names the host'"
+complete -c dlock -n "__fish_dlock_using_subcommand note" -l ssl-ca -d 'PEM file with CA certificates that dlock trusts in addition to the public certificate authorities' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand note" -l ssl-cert -d 'PEM file with the client certificate, if the server requires one' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand note" -l ssl-key -d 'PEM file with the private key for the certificate in --ssl-cert' -r -F
+complete -c dlock -n "__fish_dlock_using_subcommand note" -s q -l quiet -d 'Print only the reason if dlock fails; overrides --verbose'
+complete -c dlock -n "__fish_dlock_using_subcommand note" -s v -l verbose -d 'Print a message for each step'
+complete -c dlock -n "__fish_dlock_using_subcommand note" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c dlock -n "__fish_dlock_using_subcommand note" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand history" -s a -l action -d 'Action to show; this option may be repeated' -r -f -a "(__fish_dlock_lock_names)"
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l number -d 'Maximum number of entries to show, newest first' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand history" -l since -d 'Show only entries that ended within a duration (2h) or after a time in UTC (2026-11-22, 2026-11-22T21:04:00Z)' -r -f
@@ -605,6 +657,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand hold; and not contains -- --
 complete -c dlock -n "__fish_dlock_using_subcommand status; and not contains -- -- (commandline -opc)" -f -a "(__fish_dlock_lock_names)"
 complete -c dlock -n "__fish_dlock_using_subcommand wait; and not contains -- -- (commandline -opc)" -f -a "(__fish_dlock_lock_names)"
 complete -c dlock -n "__fish_dlock_using_subcommand check; and not contains -- -- (commandline -opc)" -f -a "(__fish_dlock_lock_names)"
+complete -c dlock -n "__fish_dlock_using_subcommand leader; and not contains -- -- (commandline -opc)" -f -a "(__fish_dlock_lock_names)"
 complete -c dlock -n "__fish_dlock_using_subcommand history; and not contains -- -- (commandline -opc)" -f -a "(__fish_dlock_lock_names)"
 complete -c dlock -n "__fish_dlock_using_subcommand forget; and not contains -- -- (commandline -opc)" -f -a "(__fish_dlock_lock_names)"
 complete -c dlock -n "__fish_dlock_using_subcommand release; and not contains -- -- (commandline -opc)" -f -a "(__fish_dlock_lock_names)"

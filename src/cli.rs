@@ -20,9 +20,11 @@ pub mod forget;
 pub mod help;
 pub mod history;
 pub mod hold;
+pub mod leader;
 pub mod list;
 mod missing;
 pub mod name;
+pub mod note;
 pub mod observe;
 pub mod once;
 pub mod parse;
@@ -53,7 +55,9 @@ use self::forget::ForgetArgs;
 use self::help::{HelpArgs, VersionArgs};
 use self::history::HistoryArgs;
 use self::hold::HoldArgs;
+use self::leader::LeaderArgs;
 use self::list::ListArgs;
+use self::note::NoteArgs;
 use self::prune::PruneArgs;
 use self::release::ReleaseArgs;
 #[cfg(feature = "serve")]
@@ -131,6 +135,10 @@ pub enum Command {
     Wait(WaitArgs),
     /// Check whether a token is current.
     Check(CheckArgs),
+    /// Print the leader: the holder of a lock.
+    Leader(LeaderArgs),
+    /// Change the note of the run under which this command runs.
+    Note(NoteArgs),
     /// Show the most recent runs and their outcomes.
     History(HistoryArgs),
     /// Delete the recorded success of exec --once.

@@ -113,6 +113,8 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
         Command::Status(args) => commands::status::run(args, targets()?, report),
         Command::Wait(args) => commands::wait::run(args, targets()?, report),
         Command::Check(args) => commands::check::run(args, targets()?),
+        Command::Leader(args) => commands::leader::run(&args, targets()?, report),
+        Command::Note(args) => commands::note::run(args, targets()?),
         Command::History(args) => commands::history::run(args, targets()?, report),
         Command::Release(args) => commands::release::run(args, targets()?, report),
         Command::Forget(args) => commands::forget::run(args, targets()?, report),

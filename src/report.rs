@@ -18,6 +18,7 @@ pub mod explain;
 pub(crate) mod format;
 pub mod history;
 pub mod layout;
+pub mod leader;
 pub mod lease;
 pub mod line;
 pub mod log;

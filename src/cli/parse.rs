@@ -17,10 +17,11 @@ use super::{Cli, Command as Cmd, CommonArgs, Format, built, environment, missing
 
 /// Pairs of options that contradict each other. If one of them is on the command line, dlock ignores the variable of
 /// the other. The connection options need no pair, because the configuration prefers the command line anyway.
-const CONTRADICTIONS: [(&str, &str); 10] = [
+const CONTRADICTIONS: [(&str, &str); 11] = [
     ("name", "action"),
     ("wait", "nonblock"),
     ("once", "once_per"),
+    ("wait", "follow"),
     ("slots", "shared"),
     ("slots", "fence"),
     ("shared", "fence"),

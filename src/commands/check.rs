@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::outer::own_leases;
+use super::outer::selected_leases;
 use super::query_once;
 use crate::cli::check::CheckArgs;
 use crate::exit::{ExitError, Status};
@@ -24,7 +24,7 @@ use crate::store::{Contender, Holder, LockRecord, OuterLease};
 pub fn run(args: CheckArgs, targets: Targets) -> anyhow::Result<Status> {
     let is_argument = args.name.is_some();
     let action = args.name.or(args.action).context("no action")?;
-    let leases = selected(action, is_argument, Token(args.token), own_leases());
+    let leases = selected_leases(action, is_argument, Token(args.token));
     if args.sql {
         let checks = leases.iter();
         let checks =
@@ -48,22 +48,6 @@ pub fn run(args: CheckArgs, targets: Targets) -> anyhow::Result<Status> {
         }
     }
     Ok(Status::OK)
-}
-
-/// Returns the leases to check. `own` are those of the present run. By default, `action` and `token` are those of the first
-/// one, and `is_argument` is false.
-fn selected(
-    action: Action,
-    is_argument: bool,
-    token: Token,
-    own: Vec<OuterLease>,
-) -> Vec<OuterLease> {
-    let first = own.first().filter(|first| first.token == token);
-    match (first, own.iter().find(|lease| lease.action == action)) {
-        (Some(first), _) if first.action == action && !is_argument => own,
-        (Some(_), Some(lease)) => vec![lease.clone()],
-        _ => vec![OuterLease { action, token }],
-    }
 }
 
 /// Returns true if the run that was granted `token` still holds the lock.

@@ -3,6 +3,7 @@
 use std::env;
 
 use crate::lease::Token;
+use crate::lease::action::Action;
 use crate::store::OuterLease;
 use crate::sys::pending_child::{SLOT, TOKENS};
 
@@ -47,6 +48,18 @@ pub(super) fn own_leases() -> Vec<OuterLease> {
         lines => lines,
     };
     lines.lines().filter_map(outer_of_line).collect()
+}
+
+/// Returns the leases that a subcommand is about. By default, `action` and `token` are those of the first lease of the present
+/// run, `is_argument` is false, and the subcommand is about all leases of the run.
+pub(super) fn selected_leases(action: Action, is_argument: bool, token: Token) -> Vec<OuterLease> {
+    let own = own_leases();
+    let first = own.first().filter(|first| first.token == token);
+    match (first, own.iter().find(|lease| lease.action == action)) {
+        (Some(first), _) if first.action == action && !is_argument => own,
+        (Some(_), Some(lease)) => vec![lease.clone()],
+        _ => vec![OuterLease { action, token }],
+    }
 }
 
 /// Returns the id of the `dlock hold` under whose lease this process runs, as far as the environment shows.

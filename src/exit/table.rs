@@ -4,20 +4,20 @@
 
 /// The subcommands that connect to the server.
 const CONNECTING: &[&str] = &[
-    "exec", "hold", "status", "list", "wait", "check", "history", "forget", "release", "prune",
-    "serve", "setup", "doctor",
+    "exec", "hold", "status", "list", "wait", "check", "leader", "note", "history", "forget",
+    "release", "prune", "serve", "setup", "doctor",
 ];
 
 /// The subcommands that fail if the server does not respond. `serve` waits for the server.
 const NEEDING_RESPONSE: &[&str] = &[
-    "exec", "hold", "status", "list", "wait", "check", "history", "forget", "release", "prune",
-    "setup", "doctor",
+    "exec", "hold", "status", "list", "wait", "check", "leader", "note", "history", "forget",
+    "release", "prune", "setup", "doctor",
 ];
 
 /// All subcommands.
 const ALL: &[&str] = &[
-    "exec", "hold", "status", "list", "wait", "check", "history", "forget", "release", "prune",
-    "serve", "setup", "doctor", "explain", "copy-to", "version", "help",
+    "exec", "hold", "status", "list", "wait", "check", "leader", "note", "history", "forget",
+    "release", "prune", "serve", "setup", "doctor", "explain", "copy-to", "version", "help",
 ];
 
 const DLOCK_OR_COMMAND_SUCCEEDED: &str =
@@ -122,6 +122,7 @@ pub const TABLE: &[TableRow] = &[
                 &["release"],
                 "for release: there was nothing to release or resume",
             ),
+            (&["leader"], "for leader: the lock has no leader"),
             (&["forget"], "for forget: no process has ever used the lock"),
         ],
         set_by: ONLY_DLOCK,
@@ -146,8 +147,8 @@ pub const TABLE: &[TableRow] = &[
                 "for hold: the server did not confirm the release",
             ),
             (
-                &["check", "wait", "status"],
-                "for check, wait and status --check: the server is read-only, so its data may be old",
+                &["check", "wait", "note", "status"],
+                "for check, wait, note and status --check: the server is read-only, so its data may be old",
             ),
         ],
         set_by: DLOCK_OR_COMMAND,
@@ -225,8 +226,8 @@ pub const TABLE: &[TableRow] = &[
                 "with --once or --once-per: the command's success could not be recorded",
             ),
             (
-                &["check", "release"],
-                "for check and release: the token is not current",
+                &["check", "note", "release"],
+                "for check, note and release: the token is not current",
             ),
         ],
         set_by: DLOCK_OR_COMMAND,

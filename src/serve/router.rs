@@ -21,6 +21,7 @@ use super::viewers::{Events, Viewer};
 use super::{action_document, metrics};
 use crate::lease::action::Action;
 use crate::locks::snapshot::TimedSnapshot;
+use crate::report::leader;
 use crate::report::status::{Connections, write_json};
 use crate::sys::clock;
 
@@ -129,6 +130,7 @@ impl Router {
                     response(StatusCode::OK, METRICS, ResponseBody::Text(Some(text)))
                 }
             }
+            "/leader" => self.leader(request.uri().query().unwrap_or_default()).await,
             "/action.json" => self.action(request.uri().query().unwrap_or_default()).await,
             _ => text(StatusCode::NOT_FOUND, "there is no such page\n"),
         })
@@ -150,11 +152,27 @@ impl Router {
         response
     }
 
+    /// Returns the leader of the action in `query`.
+    async fn leader(&self, query: &str) -> Response<ResponseBody> {
+        let Some(action) = parameter(query, "action") else {
+            return text(
+                StatusCode::BAD_REQUEST,
+                "the parameter action must be an action\n",
+            );
+        };
+        let view = self.reader.fresh().await;
+        let Some((_, latest)) = view.current() else {
+            return unavailable(reason(view.failure));
+        };
+        match latest.record(&action) {
+            Some(record) => json_text(leader::json(record, latest.snapshot.is_read_only)),
+            None => no_such_action(),
+        }
+    }
+
     /// Returns the document about the action in `query`.
     async fn action(&self, query: &str) -> Response<ResponseBody> {
-        let mut parameters = url::form_urlencoded::parse(query.as_bytes());
-        let name = parameters.find(|(key, _)| key == "name");
-        let Some(Ok(action)) = name.map(|(_, name)| name.parse::<Action>()) else {
+        let Some(action) = parameter(query, "name") else {
             return text(
                 StatusCode::BAD_REQUEST,
                 "the parameter name must be an action\n",
@@ -165,14 +183,17 @@ impl Router {
             return unavailable(reason(view.failure));
         };
         let Some(record) = latest.record(&action) else {
-            return text(StatusCode::NOT_FOUND, "there is no such action\n");
+            return no_such_action();
         };
         match self.reader.runs(record).await {
             Ok(runs) => {
                 // Never fails for a record and its runs.
-                let text = action_document::document(record, &latest, &runs, clock::now());
-                let body = ResponseBody::Text(Some(Bytes::from(text.unwrap_or_default())));
-                response(StatusCode::OK, JSON, body)
+                json_text(action_document::document(
+                    record,
+                    &latest,
+                    &runs,
+                    clock::now(),
+                ))
             }
             Err(failure) => unavailable(reason(Some(failure.kind))),
         }
@@ -191,6 +212,23 @@ impl Router {
         // Never fails for a snapshot.
         document.unwrap_or_else(|_| self.renderings.create(""))
     }
+}
+
+/// Returns the action in the parameter `key` of `query`. None if there is none.
+fn parameter(query: &str, key: &str) -> Option<Action> {
+    let mut parameters = url::form_urlencoded::parse(query.as_bytes());
+    let value = parameters.find(|(name, _)| name == key);
+    value.and_then(|(_, value)| value.parse().ok())
+}
+
+fn no_such_action() -> Response<ResponseBody> {
+    text(StatusCode::NOT_FOUND, "there is no such action\n")
+}
+
+/// Returns the response with `document`, whose serialization never fails.
+fn json_text(document: serde_json::Result<String>) -> Response<ResponseBody> {
+    let body = ResponseBody::Text(Some(Bytes::from(document.unwrap_or_default())));
+    response(StatusCode::OK, JSON, body)
 }
 
 const JSON: &str = "application/json";

@@ -424,6 +424,15 @@ impl LockRecord {
         self.lease.owner_id == Some(OwnerId::SHARED)
     }
 
+    /// Returns the lease of the leader: the exclusive lease, if it is live by the server's clock, not revoked, and not kept
+    /// only by `--min-hold`.
+    #[must_use]
+    pub fn leader(&self) -> Option<&Lease> {
+        let lease = &self.lease;
+        let leads = lease.state() == LockState::Held && lease.min_hold_until.is_none();
+        (leads && !self.is_shared() && self.odd.is_none()).then_some(lease)
+    }
+
     /// Returns the state of the action. Of several leases, one that its holder may renew counts first.
     #[must_use]
     pub fn state(&self) -> LockState {

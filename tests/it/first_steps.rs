@@ -12,9 +12,9 @@ use crate::faults::on_each;
 use crate::servers::{Flavour, Server, shared};
 
 /// The subcommands that a user may type.
-const SUBCOMMANDS: [&str; 15] = [
-    "exec", "status", "list", "wait", "check", "history", "forget", "release", "prune", "explain",
-    "setup", "doctor", "copy-to", "version", "help",
+const SUBCOMMANDS: [&str; 18] = [
+    "exec", "hold", "status", "list", "wait", "check", "leader", "note", "history", "forget",
+    "release", "prune", "explain", "setup", "doctor", "copy-to", "version", "help",
 ];
 
 /// Returns true if the subcommand connects to a server.
@@ -75,8 +75,9 @@ fn long_help_has_everything_and_only_the_statuses_of_the_subcommand() {
             );
         }
         let has = |status: &str| long.stdout.contains(&format!("\n  {status}  "));
-        assert_eq!(has("124"), subcommand == "exec", "{subcommand}");
-        let may_find_nothing = ["release", "forget"].contains(&subcommand);
+        let has_limit = ["exec", "hold"].contains(&subcommand);
+        assert_eq!(has("124"), has_limit, "{subcommand}");
+        let may_find_nothing = ["release", "forget", "leader"].contains(&subcommand);
         assert_eq!(has("66"), may_find_nothing, "{subcommand}");
     }
     at_80_columns(&["help", "lock"]).expect(64, "", "did you mean dlock exec NAME -- COMMAND?");

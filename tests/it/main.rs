@@ -55,6 +55,7 @@ mod inherited_state;
 mod job_control;
 mod late_grant;
 mod layers;
+mod leader;
 mod lease;
 mod logs;
 mod metrics;

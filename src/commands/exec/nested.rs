@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_set_by_dlock_are_options_only_of_check() {
+    fn variables_set_by_dlock_are_options_only_of_check_and_note() {
         let mut cli = Cli::command();
         cli.build();
         let (connection, mut count) = (connection_variables(), 0);
@@ -238,7 +238,7 @@ mod tests {
                 };
                 count += 1;
                 let is_set = VARIABLES.contains(&variable) || hook::VARIABLES.contains(&variable);
-                let is_of_check = command.get_name() == "check"
+                let is_of_check = ["check", "note"].contains(&command.get_name())
                     && ["DLOCK_ACTION", "DLOCK_TOKEN"].contains(&variable);
                 assert_eq!(is_set, is_of_check, "{variable} of {}", command.get_name());
                 let is_connection = connection.iter().any(|name| name == variable);

@@ -2,6 +2,7 @@
 //! operator request.
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use super::database::Database;
 use super::exchange::RequestKind;
@@ -10,6 +11,7 @@ use super::snapshot_rows::SnapshotRows;
 use super::statements::{self, Selection};
 use crate::lease::action::Action;
 use crate::lease::once::OnceKey;
+use crate::lease::{OwnerId, Token};
 use crate::store::operator::{OperatorAction, OperatorRequest, OperatorResult};
 use crate::store::prune::{Prunable, PruneFilter};
 use crate::store::{
@@ -121,6 +123,46 @@ impl Database {
             self.target().address
         );
         self.with_skipped_hosts(Failure::new(FailureKind::Unreachable, message))
+    }
+
+    /// Reads the record of the contender's action, and returns true if the server is read-only. If there is a `leader`, first
+    /// waits until its session ends, for at most the given time in whole seconds, where the server allows it. Changes no row.
+    ///
+    /// # Errors
+    /// Returns any failure. The kind is `NoTables` if a table is missing.
+    pub fn leader(
+        &mut self,
+        contender: &Contender,
+        leader: Option<(OwnerId, Duration)>,
+    ) -> Result<(LockRecord, bool), Failure> {
+        let select = |leader| statements::with_read_only(&statements::leader(contender, leader));
+        let read = |sets: &[Vec<_>]| Ok((rows::read_result(sets)?, rows::is_read_only(sets)?));
+        let mut found = self.exchange(RequestKind::Follow, &select(leader), read);
+        if matches!(&found, Err(failure) if failure.kind == FailureKind::NoQueueLock) {
+            found = self.exchange(RequestKind::Follow, &select(None), read);
+        }
+        match found {
+            Ok((mut found, is_read_only)) => {
+                self.read_slots(contender, QueueLock::Unavailable, &mut found)?;
+                let found = found.or_unknown(&contender.action);
+                Ok((found.row.ok_or_else(rows::row_missing)?, is_read_only))
+            }
+            Err(failure) => Err(self.explain(failure)),
+        }
+    }
+
+    /// Changes the note of a lease in `record` if the lease with `token` is current. Returns false if it is not.
+    ///
+    /// # Errors
+    /// Returns any failure. After a failure, the result is unknown.
+    pub fn change_note(
+        &mut self,
+        record: &LockRecord,
+        token: Token,
+        note: &str,
+    ) -> Result<bool, Failure> {
+        let change = statements::change_note(record, token, note);
+        self.exchange(RequestKind::Plain, &change, rows::is_confirmed)
     }
 
     /// Returns the names of at most `limit` actions whose names begin with `prefix`, in byte order. Changes no row.

@@ -68,7 +68,7 @@ impl Database {
             let skipped = self.hosts.skipped(*number, failure.message);
             self.skipped.push(skipped);
         }
-        if let (RequestKind::Read | RequestKind::Glance, Some(number)) = (kind, read_only) {
+        if let (true, Some(number)) = (kind.accepts_read_only(), read_only) {
             (self.hosts.current, self.hosts.is_fallback) = (number, true);
             let address = self.target().address.clone();
             self.skipped.retain(|skipped| skipped.address != address);

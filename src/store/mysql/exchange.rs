@@ -21,6 +21,8 @@ pub(super) enum RequestKind {
     /// The packet changes nothing, and no read takes longer than the limit. With several hosts, a server that refuses
     /// writes may respond if no other host accepts them.
     Read,
+    /// The packet changes nothing and may wait, so its response has no time limit. Otherwise like `Read`.
+    Follow,
     /// The packet is one statement that changes nothing, and its connection is closed after it. Otherwise like `Read`.
     Glance,
     /// The packet reads or ends sessions, also on a server that has become read-only, and no read takes longer than the
@@ -45,11 +47,24 @@ impl RequestKind {
     /// Returns the check that the server must pass before it executes the packet.
     const fn write_check(self) -> WriteCheck {
         match self {
-            Self::Read | Self::Glance | Self::Sessions | Self::GrantAfterWait | Self::HandOff => {
-                WriteCheck::Skip
-            }
+            Self::Read
+            | Self::Follow
+            | Self::Glance
+            | Self::Sessions
+            | Self::GrantAfterWait
+            | Self::HandOff => WriteCheck::Skip,
             Self::Plain | Self::Grant | Self::Release | Self::Wait => WriteCheck::Require,
         }
+    }
+
+    /// Returns true if the response has no time limit.
+    const fn may_wait(self) -> bool {
+        matches!(self, Self::Wait | Self::Follow)
+    }
+
+    /// Returns true if a server that refuses writes may respond.
+    pub(super) const fn accepts_read_only(self) -> bool {
+        matches!(self, Self::Read | Self::Follow | Self::Glance)
     }
 }
 
@@ -169,7 +184,7 @@ impl Database {
 
     /// Keeps the connection for the next packet.
     fn keep(&mut self, kind: RequestKind, connection: Option<Connection>) -> Result<(), Failure> {
-        if let (Some(connection), RequestKind::Wait) = (&connection, kind) {
+        if let (Some(connection), true) = (&connection, kind.may_wait()) {
             connection.limit_reads(Some(self.limit))?;
         }
         let is_kept = kind != RequestKind::Glance && !self.hosts.is_fallback;
@@ -249,7 +264,7 @@ impl Database {
             }
         );
         let packet = self.hosts.current().packet(packet);
-        if kind == RequestKind::Wait {
+        if kind.may_wait() {
             connection.limit_reads(None)?;
         }
         self.timing.could_grant |= matches!(kind, RequestKind::Grant | RequestKind::GrantAfterWait);

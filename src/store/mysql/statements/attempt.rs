@@ -5,7 +5,7 @@ use super::database_id::{not_before, read_database};
 use super::fence::{fence_transaction, passable};
 use super::fragments::{
     CHANGED, HERE, NOT_PAUSED, READ_ONLY, SERVER_TIME, assignments, hex, highest_slot_token,
-    owns_queue_lock, queue_lock_name, take_queue_lock,
+    owns_queue_lock, queue_lock_name, take_named_lock,
 };
 use super::handoff;
 use super::history::{insert_run_from_row, is_unnecessary};
@@ -91,7 +91,7 @@ pub(super) fn exclusive(
         true => (commit, "ROW_COUNT()"),
         false => (format!("SET {CHANGED}=ROW_COUNT();{commit}"), CHANGED),
     };
-    let proof = proof(contender, changed, request.prune_dead);
+    let proof = proof(contender, changed, request);
     format!("{read_database}{take}{begin}{end_of_old}{update}{commit}{proof}")
 }
 
@@ -113,7 +113,7 @@ pub(super) fn take_or_pass(
         _ if waits || request.is_take_over() || request.queue_lock == QueueLock::Unavailable => {
             String::new()
         }
-        _ => format!("DO {};", take_queue_lock(name, 0)),
+        _ => format!("DO {};", take_named_lock(name, 0)),
     }
 }
 

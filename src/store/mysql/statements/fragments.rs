@@ -98,10 +98,16 @@ pub(super) fn queue_lock_name(action: &str) -> String {
     format!("CONCAT('dlock:',LEFT(SHA2(CONCAT(CAST(DATABASE() AS BINARY),x'00',{action}),256),40))")
 }
 
-/// Returns an expression that waits up to `seconds` seconds to take the queue lock `name`. If the session already owns
+/// Returns an SQL expression for the name of the holder lock, which the session of a holder owns. `owner_id` is an SQL
+/// expression for the owner id of the holder. The name is never NULL.
+pub(super) fn holder_lock_name(owner_id: &str) -> String {
+    format!("CONCAT('dlock-holder:',COALESCE(HEX({owner_id}),''))")
+}
+
+/// Returns an expression that waits up to `seconds` seconds to take the named lock `name`. If the session already owns
 /// the lock, the expression does not take it again, because the lock would then have to be released twice. The result
 /// is not proof, because a proxy or a function with the same name may return 1 without locking.
-pub(super) fn take_queue_lock(name: &str, seconds: u64) -> String {
+pub(super) fn take_named_lock(name: &str, seconds: u64) -> String {
     let seconds = match seconds {
         0 => "0".to_owned(),
         _ => format!("IF({HAS_SMALL_POOL},1,{seconds})"),

@@ -2,10 +2,9 @@
 
 use super::fence::{advance_fence, lock_fence};
 use super::fragments::{
-    HERE, REQUEST, SERVER_TIME, facts, hex, highest_slot_token, queue_lock_name,
+    HERE, REQUEST, SERVER_TIME, facts, hex, highest_slot_token, holder_lock_name, queue_lock_name,
 };
 use super::history::{OPERATOR_ACTION, entry, insert_run_from_row};
-use super::slots::holder_lock_name;
 use crate::lease::{OwnerId, Token};
 use crate::store::HistoryOutcome;
 use crate::store::operator::{OperatorAction, OperatorRequest};

@@ -3,7 +3,7 @@
 use super::database_id::read_database;
 use super::fragments::{
     HAS_SMALL_POOL, HERE, REQUEST, SESSIONS, SESSIONS_LISTED, ago, assignments, hex,
-    owns_queue_lock, queue_lock_name, take_queue_lock,
+    owns_queue_lock, queue_lock_name, take_named_lock,
 };
 use super::selection::Selection;
 use super::sessions::STARTED;
@@ -86,7 +86,7 @@ pub(in crate::store::mysql) fn wait_turn(
         read_database(),
         queue_lock_name(&action),
         insert_entry(contender, entry, "waits_again=1,"),
-        take_queue_lock(name, seconds),
+        take_named_lock(name, seconds),
         delete_entries(dead),
         pass
     )
@@ -248,7 +248,7 @@ fn let_earlier_waiter_pass(action: &str, wait: &WaitRequest, name: &str, seconds
         let_pass = wait.let_pass,
         owner_id = hex(wait.owner_id.bytes()),
         before_start = is_before_start(),
-        take = take_queue_lock(name, seconds),
+        take = take_named_lock(name, seconds),
     )
 }
 

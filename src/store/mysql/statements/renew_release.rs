@@ -4,8 +4,8 @@ use super::super::schema;
 use super::create_row::create_row;
 use super::fence::{fence_transaction, passable};
 use super::fragments::{
-    CHANGED, HERE, NOT_PAUSED, REQUEST, SLOTS, assignments, hex, owns_queue_lock, queue_lock_name,
-    take_queue_lock,
+    CHANGED, HERE, NOT_PAUSED, REQUEST, SLOTS, assignments, hex, holder_lock_name, owns_queue_lock,
+    queue_lock_name, take_named_lock,
 };
 use super::handoff;
 use super::history::{
@@ -40,7 +40,7 @@ fn is_holder(action: &Action, owner_id: OwnerId, token: Token) -> String {
 ///
 /// If this session does not own the queue lock, it tries to take the queue lock. The packet records in the row if this
 /// session owns the queue lock, because a contender that is then granted the queue lock knows that the session has
-/// ended.
+/// ended. It does the same with the holder lock, for which followers of the leader wait.
 ///
 /// `look` contains the sessions of the command, which the packet writes into the row. If it is None or a failure, the
 /// sessions in the row do not change.
@@ -69,9 +69,14 @@ pub(in crate::store::mysql) fn renew(
         Some(Err(_)) | None => String::new(),
     };
     let name = lease_lock_name(contender, grant.owner_id);
+    let holder_lock = holder_lock_name(&hex(grant.owner_id.bytes()));
+    let take_holder_lock = match contender.limit.is_exclusive() {
+        true => format!(",{}", take_named_lock(&holder_lock, 0)),
+        false => String::new(),
+    };
     let (take, has_queue_lock) = match queue_lock {
         QueueLock::Available => (
-            format!("DO {};", take_queue_lock(&name, 0)),
+            format!("DO {}{};", take_named_lock(&name, 0), take_holder_lock),
             format!("COALESCE({},0)", owns_queue_lock(&name)),
         ),
         QueueLock::Unavailable => (String::new(), "0".to_owned()),
@@ -275,8 +280,8 @@ fn granted_again(contender: &Contender, request: &ReleaseRequest) -> String {
     }
 }
 
-/// Returns what releases the queue lock: an assignment, after a comma, in the statement that follows the change of the row,
-/// or a statement after the commit. One of them is empty.
+/// Returns what releases the queue lock and the holder lock: assignments, after a comma, in the statement that follows the
+/// change of the row, and a statement after the commit. Each of them may be empty.
 fn pass_queue_lock(contender: &Contender, request: &ReleaseRequest) -> (String, String) {
     let pass = match request.queue_lock {
         QueueLock::Available => {
@@ -299,10 +304,18 @@ fn pass_queue_lock(contender: &Contender, request: &ReleaseRequest) -> (String, 
         };
         return (pass_early, String::new());
     }
+    // Followers of the leader read the record as soon as they get the holder lock.
+    let wake = match request.queue_lock {
+        QueueLock::Available => format!(
+            "RELEASE_LOCK({})",
+            holder_lock_name(&hex(request.owner_id.bytes()))
+        ),
+        QueueLock::Unavailable => "NULL".to_owned(),
+    };
     let has_run = request.token.is_some() && request.run.is_some();
     match has_run && (request.handed_off || contender.once.is_some()) {
-        true => (String::new(), format!("DO {pass};")),
-        false => (format!(",@dlock_passed={pass}"), String::new()),
+        true => (String::new(), format!("DO {pass},{wake};")),
+        false => (format!(",@dlock_passed={pass}"), format!("DO {wake};")),
     }
 }
 

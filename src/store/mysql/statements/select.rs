@@ -2,14 +2,16 @@
 
 use super::super::schema::VERSION_COLUMNS;
 use super::database_id::{DATABASE, database, read_database};
-use super::fragments::{CHANGED, HERE, REQUEST, SERVER_TIME, SESSIONS, ago, hex, queue_lock_name};
+use super::fragments::{
+    CHANGED, HERE, REQUEST, SERVER_TIME, SESSIONS, ago, hex, holder_lock_name, queue_lock_name,
+};
 use super::history::success;
 use super::queue::{has_old_entry, may_be_waiting, queue_columns, waiters};
 use super::selection::Selection;
 use super::session::NO_EFFECT;
 use crate::lease::action::Action;
 use crate::lease::once::Once;
-use crate::store::{Contender, QueueEntry, QueueLock};
+use crate::store::{AcquireRequest, Contender, QueueEntry, QueueLock};
 
 /// Variable of a session: the beginning of the statement that sets `wsrep_sync_wait`, or of a comment.
 const SET_SYNC_WAIT: &str = "@dlock_set_sync_wait";
@@ -17,14 +19,24 @@ const SET_SYNC_WAIT: &str = "@dlock_set_sync_wait";
 /// Reads the owner in the row of the contender's action, and a flag: `changed`, the number of rows that the attempt has
 /// changed, is not 0. The statement reads only the columns that a grant needs, because all waiters behind the contender wait for the grant.
 /// Returns no row if the action has no row.
-pub(super) fn proof(contender: &Contender, changed: &str, prune_dead: bool) -> String {
+///
+/// After a grant, the statement also takes the holder lock, for which followers of the leader wait. Nothing else depends on
+/// the holder lock of an exclusive lease.
+pub(super) fn proof(contender: &Contender, changed: &str, request: &AcquireRequest) -> String {
     let (success, join) = success(contender);
-    let old_entry = match prune_dead {
+    let is_granted = match request.queue_lock {
+        QueueLock::Available => format!(
+            "IF({changed}>0,COALESCE(GET_LOCK({},0),0)+1,0)>0",
+            holder_lock_name(&hex(request.owner_id.bytes()))
+        ),
+        QueueLock::Unavailable => format!("{changed}>0"),
+    };
+    let old_entry = match request.prune_dead {
         true => has_old_entry(),
         false => "",
     };
     format!(
-        "SELECT {REQUEST},{SERVER_TIME} AS server_time,{changed}>0 AS changed,l.token,l.owner_id,\
+        "SELECT {REQUEST},{SERVER_TIME} AS server_time,{is_granted} AS changed,l.token,l.owner_id,\
          l.revoked_at IS NOT NULL AS revoked,l.sessions IS NOT NULL AS has_sessions{old_entry}{success} FROM dlock_lock AS l{join} WHERE l.action={}",
         hex(contender.action.as_str()),
     )

@@ -5,8 +5,8 @@
 //! limit changes the record: it takes the next token there. So the row of the record is locked by one grant at a time,
 //! the token of a lease is never used twice, and a cluster certifies grants on different nodes.
 //!
-//! The session of a holder in a slot has a named lock of its own, the holder lock. If the holder lock is free, the session
-//! has ended, as with the queue lock of an exclusive holder.
+//! The session of each holder has a named lock of its own, the holder lock. If that of a holder in a slot is free, the
+//! session has ended, as with the queue lock of an exclusive holder.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::database_id::read_database;
 use super::fence::{fence_transaction, passable};
 use super::fragments::{
     CHANGED, HERE, NOT_PAUSED, REQUEST, SERVER_TIME, SLOTS, ago, hex, highest_slot_token,
-    queue_lock_name,
+    holder_lock_name, queue_lock_name, take_named_lock,
 };
 use super::handoff;
 use super::history::{insert_run_from_row, is_unnecessary, success};
@@ -72,12 +72,6 @@ pub(super) fn free_shared_record(action: &Action) -> String {
         action = hex(action.as_str()),
         shared = hex(OwnerId::SHARED.bytes())
     )
-}
-
-/// Returns an SQL expression for the name of the holder lock. `owner_id` is an SQL expression for the owner id. The name
-/// is never NULL.
-pub(super) fn holder_lock_name(owner_id: &str) -> String {
-    format!("CONCAT('dlock-holder:',COALESCE(HEX({owner_id}),''))")
 }
 
 /// Returns the value of the column `slots` for `limit`.
@@ -163,7 +157,7 @@ pub(super) fn admission(
         false => write_slot(contender, request, &name),
     };
     let proof = match is_exclusive {
-        true => proof(contender, CHANGED, request.prune_dead),
+        true => proof(contender, CHANGED, request),
         false => proof_of_slot(contender, request.owner_id),
     };
     format!(
@@ -279,9 +273,7 @@ fn write_slot(contender: &Contender, request: &AcquireRequest, name: &str) -> (S
     let owns = format!("has_queue_lock=COALESCE(IS_USED_LOCK({holder_lock})=CONNECTION_ID(),0)");
     let (take, pass) = match request.queue_lock {
         QueueLock::Available => (
-            format!(
-                "DO IF(IS_USED_LOCK({holder_lock})=CONNECTION_ID(),1,GET_LOCK({holder_lock},0));"
-            ),
+            format!("DO {};", take_named_lock(&holder_lock, 0)),
             format!("SET @dlock_passed=IF({CHANGED}>0,RELEASE_LOCK({name}),0);"),
         ),
         QueueLock::Unavailable => Default::default(),

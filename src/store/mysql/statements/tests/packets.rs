@@ -20,8 +20,8 @@ use crate::store::session::{
 };
 use crate::store::{
     AcquireMode, AcquireRequest, Contender, DatabaseId, FenceMode, HistoryOutcome, Holder,
-    LastRead, QueueEntry, QueueLock, Reassertion, ReleaseRequest, RenewRequest, RoomWait,
-    RunRecord, Version, WaitRequest,
+    LastRead, LockRecord, QueueEntry, QueueLock, Reassertion, ReleaseRequest, RenewRequest,
+    RoomWait, RunRecord, Version, WaitRequest,
 };
 use crate::sys::tcp::{TcpConnection, TcpSocket};
 
@@ -497,6 +497,15 @@ fn releases() {
         &format!("{row}; {history}"),
         &packet,
     );
+}
+
+#[test]
+fn leaders() {
+    let leader = statements::leader(&contender(), Some((OWNER_ID, Duration::from_secs(10))));
+    assert_packet("leader", "nothing", &leader);
+    let record = LockRecord::never_held(action());
+    let note = statements::change_note(&record, GRANT.token, "copies table 3");
+    assert_packet("note", "the note in the action's row in dlock_lock", &note);
 }
 
 #[test]
