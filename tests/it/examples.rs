@@ -7,11 +7,13 @@
 //! - `kubernetes`: the containers of the YAML files; `mounted`: those that get dlock from a volume
 //! - `image`: the Dockerfile and its entrypoint, as process 1
 //! - `cron`, `systemd`: the commands that cron and systemd would start
+//! - `elections`: the scripts of leaders and followers, and a worker in Python
 //! - `migrations`: the projects of migration tools
 //! - `script`: the deploy scripts
 //! - `fencing`: the SQL files, sent with the client of each server
 
 mod cron;
+mod elections;
 mod fencing;
 mod image;
 mod kubernetes;
@@ -155,6 +157,10 @@ fn each_example_explains_crash_unavailable_database_and_rollback() {
         "cron/dlock-report",
         "systemd/report.service",
         "systemd/app-leader.service",
+        "kubernetes/singleton.yaml",
+        "elections/lead.sh",
+        "elections/follow.sh",
+        "elections/worker.py",
         "self-locking.sh",
         "two-services.sh",
         "reboot.sh",

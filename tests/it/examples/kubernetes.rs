@@ -57,6 +57,12 @@ impl Container {
         Self::of(pod, "containers")
     }
 
+    fn singleton() -> Self {
+        let deployment = document("singleton.yaml", "Deployment");
+        let pod = deployment["spec"]["template"]["spec"].clone();
+        Self::of(pod, "containers")
+    }
+
     #[track_caller]
     fn of(pod: Value, list_name: &str) -> Self {
         let [container] = list(&pod[list_name]) else {
@@ -199,6 +205,35 @@ fn without_the_database_the_init_container_fails_with_69_and_migrates_nothing() 
             .run();
         outcome.expect(69, "", "dlock: ");
         assert!(host.log().is_empty());
+    });
+}
+
+#[test]
+fn one_pod_of_the_singleton_runs_and_the_next_one_takes_over() {
+    Host::everywhere(|host| {
+        host.job("server", CONTROLLED);
+        let [ready, go] = ["ready", "go"].map(|name| host.stage.path(name));
+        let singleton = Container::singleton();
+        // The kubelet replaces the variables of the container.
+        let pod = |address: &str| {
+            let words = singleton.words(host, &host.database.url());
+            let words = words.into_iter();
+            let words = words.map(|word| word.replace("$(POD_IP)", address));
+            host.starts(&[], words).start()
+        };
+        let leader = || Dlock::on(&host.database, ["leader", "app"]).run();
+        let first = pod("10.0.0.1");
+        read_message(&ready);
+        leader().expect(0, "10.0.0.1:8080\n", "");
+        let second = pod("10.0.0.2");
+        second.wait_for_output("you are next");
+        first.signal("TERM");
+        assert_eq!(first.wait().status, Some(143));
+        read_message(&ready);
+        leader().expect(0, "10.0.0.2:8080\n", "");
+        write_message(&go, "second");
+        assert_eq!(second.wait().status, Some(0));
+        assert_eq!(host.log(), ["server second"]);
     });
 }
 
