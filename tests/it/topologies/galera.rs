@@ -167,3 +167,18 @@ fn an_isolated_node_is_refused_and_a_forced_primary_is_reported() {
     doctor(&there).reports("cluster", "warn", "1 of 2 configured nodes");
     cluster.rebuild();
 }
+
+/// Named locks belong to one node, so the follower cannot wait for a leader on another one.
+#[test]
+fn a_follower_sees_a_leader_on_another_node() {
+    let cluster = galera();
+    let database = cluster.nodes[0].database("follower");
+    exec(&database, &[]).expect(0, "ran\n", "");
+    let there = cluster.nodes[1].same(&database);
+    let follower = Dlock::on(&there, ["leader", "init", "--follow"]).start();
+    let holder = Holder::on(&database, &["--holder=A"]);
+    let has_printed = |text: &str| follower.stdout_so_far().ends_with(text);
+    eventually("the leader is printed", || has_printed("A\n"));
+    assert_eq!(holder.end().status, Some(3));
+    eventually("its end is printed", || has_printed("A\n\n"));
+}
