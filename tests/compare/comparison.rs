@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::model_side::ModelSide;
+use crate::model_side::{ModelSide, owner_id_of};
 use crate::mutation::{Run, Variant};
 use crate::server::Rules;
 use crate::server_contender::Rewrite;
@@ -173,7 +173,13 @@ impl Worker {
             let Some((concrete, expected)) = model_side.step(*step) else {
                 continue;
             };
-            match self.server_side.step(&concrete, &expected) {
+            let mut actual = self.server_side.step(&concrete, &expected);
+            if let Ok(observed) = &mut actual {
+                // No other contender reads the holder lock of an exclusive lease, so the model has none.
+                let locks = &mut observed.rows.holder_locks;
+                locks.retain(|(owner_id, _)| has_slots(sequence, *owner_id));
+            }
+            match actual {
                 Ok(actual) if actual == expected => {}
                 Ok(actual) => {
                     let description = format!("the model:  {expected:?}\nthe server: {actual:?}");
@@ -213,6 +219,12 @@ impl Worker {
             description,
         }
     }
+}
+
+/// Returns true if the leases of the contender with `owner_id` are in slots.
+fn has_slots(sequence: &Sequence, owner_id: u8) -> bool {
+    let mut contenders = sequence.limits.iter().enumerate();
+    contenders.any(|(index, limit)| owner_id_of(index) == owner_id && !limit.is_exclusive())
 }
 
 /// Returns all sequences that result from `sequence` if one step or one fault is removed.
