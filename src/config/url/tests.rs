@@ -172,6 +172,8 @@ fn malformed_urls_are_refused() {
         ("mysql://u@db:65536/x", "as its port"),
         ("mysql://u@[::1/x", "IPv6"),
         ("mysql://u@%2Frun%2Fsock/x", "as its host"),
+        ("mysql://u@dätenbank/x", "as its host"),
+        ("https://u@dätenbank/x", "must begin with mysql://"),
         ("mysql://u@db/x/y", "without another /"),
         ("mysql://u@db/x%00", "one database name"),
         ("mysql://u%00@db/x", "in the user"),
