@@ -38,6 +38,7 @@ mod deadline_properties;
 mod diagnosis;
 mod doctor;
 mod documents;
+mod driver_patterns;
 mod examples;
 mod exec;
 mod faults;
