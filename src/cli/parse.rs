@@ -11,6 +11,10 @@ use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches, Id};
 
 use super::check::CheckArgs;
 use super::exec::ExecArgs;
+use super::help::VersionArgs;
+use super::hold::HoldArgs;
+use super::leader::LeaderArgs;
+use super::note::NoteArgs;
 use super::status::StatusArgs;
 use super::wait::WaitArgs;
 use super::{Cli, Command as Cmd, CommonArgs, Format, built, environment, missing, words};
@@ -38,11 +42,15 @@ const SEPARABLE: [&str; 3] = ["once", "done", "watch"];
 type AddOptions = fn(Command) -> Command;
 
 /// The subcommands that scripts run often.
-const FREQUENT: [(&str, AddOptions); 4] = [
+const FREQUENT: [(&str, AddOptions); 8] = [
     ("exec", ExecArgs::augment_args),
+    ("hold", HoldArgs::augment_args),
     ("status", StatusArgs::augment_args),
     ("wait", WaitArgs::augment_args),
     ("check", CheckArgs::augment_args),
+    ("leader", LeaderArgs::augment_args),
+    ("note", NoteArgs::augment_args),
+    ("version", VersionArgs::augment_args),
 ];
 
 /// Parses `arguments`, which begin with the name of the program, and the environment variables of the options. `others`
@@ -347,6 +355,10 @@ mod tests {
             "dlock exec --once init -- ls",
             "dlock exec --once=v1 init -- ls",
             "dlock exec init --ttl 1s --ttl 5s --history 0 --host a --host b -- true",
+            "dlock hold init --json --grace 2s --wait 1m",
+            "dlock leader init --json --wait 1m",
+            "dlock note text -a init --token 7",
+            "dlock version",
             "dlock status --all --wide --log-format json",
             "dlock wait init --timeout 5s -v",
             "dlock check init --token 7",
