@@ -279,6 +279,11 @@ fn lock_of_a_killed_or_frozen_dlock_is_not_free_before_the_published_instant() {
             let next = ["exec", "init", "--ttl=6s", "--", "true"];
             assert_eq!(Dlock::on(&database, next).run().status, Some(0));
             assert!(Some(now()) >= stop_at, "{signal}");
+            hold.close();
+            if signal == "STOP" {
+                hold.signal("CONT");
+                assert_eq!(hold.status(), Some(76));
+            }
         }
     });
 }

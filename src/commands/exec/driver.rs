@@ -104,7 +104,9 @@ impl Driver<'_> {
                     RunOutcome::NeverRan(_) | RunOutcome::LeftBehind => {
                         Err(ExitError::new(status, run.reason))
                     }
-                    _ => Ok(status_of_release.unwrap_or(status)),
+                    RunOutcome::Exited(_) => Ok(status_of_release.unwrap_or(status)),
+                    // If a lease is known to be lost, it is not in doubt whether it was released.
+                    _ => Ok(status),
                 }
             }
             None => Err(ExitError::new(Status::INTERNAL, "the run has no end")),
