@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use rustix::process::{Signal, set_parent_process_death_signal, setsid};
 use crate::bystander::Session;
 use crate::history::{Event, Line, now};
 use crate::run_context::RunContext;
-use crate::schedule::{Plan, Route, Shape, plans};
+use crate::schedule::{ContenderKind, Plan, Route, Shape, plans};
 use crate::testbed::Site;
-use crate::worker::{self, RUN, SERVER};
+use crate::worker::{self, MARK, RUN, SERVER};
 
 /// Interval at which a contender checks whether it may start.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -39,6 +39,7 @@ pub(crate) fn run_contender(context: &RunContext, site: &Site, action: &str, slo
     // A contender that starts after all faults must be served.
     context.fault_phase.wait_for_quiet();
     let last = Plan {
+        kind: ContenderKind::ALL[slot % ContenderKind::ALL.len()],
         pause: 0,
         ttl: site.purpose.ttl(2_000),
         hold: 10,
@@ -80,7 +81,11 @@ fn run(
     dlock
         .env("DLOCK_URL", site.url(action, slot, plan.route))
         .env(RUN, run.to_string())
-        .args(["exec", "--action", action, "--wait", &wait])
+        .arg(match plan.kind {
+            ContenderKind::Exec => "exec",
+            ContenderKind::HoldJson => "hold",
+        })
+        .args(["--action", action, "--wait", &wait])
         .args(["--ttl", &format!("{}ms", plan.ttl)])
         .args(["--holder", &format!("run {run}")])
         .args(
@@ -89,14 +94,16 @@ fn run(
                 .unwrap_or_default(),
         )
         .args(plan.limit())
-        .arg("--")
-        .args(worker::command_line(
-            &context.worker,
-            &context.folder,
-            &plan,
-        ))
-        .stdout(Stdio::null())
         .stderr(stderr.try_clone().expect("a descriptor is available"));
+    // A program that dlock does not start.
+    let mut builder = match plan.kind {
+        ContenderKind::Exec => {
+            let command = worker::command_line(&context.worker, &context.folder, &plan);
+            dlock.arg("--").args(command).stdout(Stdio::null());
+            None
+        }
+        ContenderKind::HoldJson => Some(client(context, run, &plan, dlock.arg("--json"))),
+    };
     if plan.has_session && site.purpose.has_bystanders() {
         dlock.env(SERVER, site.database.url());
     }
@@ -105,9 +112,11 @@ fn run(
     unsafe {
         dlock.pre_exec(move || prepare(inherited));
     }
+    // On a busy machine, the start of a process may take seconds, and the program must be ready when dlock has the lock.
+    let program = (builder.as_mut()).map(|program| program.spawn().expect("the program starts"));
     let mut child = dlock.spawn().expect("dlock starts");
-    // The builder holds a write end of the pipe. Without this drop, the reader would never reach the end of the pipe.
-    drop(dlock);
+    // The builders hold ends of the pipes. Without this drop, no reader would reach the end of its pipe.
+    drop((dlock, builder));
     context.readers.register(run, stderr);
     context.journal.record(Event::Launched {
         run,
@@ -135,6 +144,9 @@ fn run(
         ),
     };
     context.journal.write(&Line { at, event });
+    if let Some(mut program) = program {
+        program.wait().expect("the program can be waited for");
+    }
     context.tree_watcher.ended(run);
     if let Some(session) = caller {
         session.check(context, &site.database, action, Some(run));
@@ -144,7 +156,27 @@ fn run(
     }
 }
 
-/// Detaches dlock from the terminal, makes the kernel kill dlock when the thread that started it ends, and lets dlock
+/// Returns the program that uses the hold `dlock`. Each of the two reads what the other writes.
+fn client(context: &RunContext, run: u64, plan: &Plan, dlock: &mut Command) -> Command {
+    let (events, stdout) = io::pipe().expect("a pipe can be created");
+    let (stdin, release) = io::pipe().expect("a pipe can be created");
+    dlock.stdin(stdin).stdout(stdout);
+    let mut client = Command::new(&context.worker);
+    client
+        .env(MARK, &context.mark)
+        .env(RUN, run.to_string())
+        .arg("--client")
+        .args([context.folder.as_os_str(), plan.to_json().as_ref()])
+        .stdin(events)
+        .stdout(release);
+    // SAFETY: `prepare` makes only system calls that are allowed between fork and exec.
+    unsafe {
+        client.pre_exec(|| prepare(None));
+    }
+    client
+}
+
+/// Detaches a program from the terminal, makes the kernel kill it when the thread that started it ends, and lets it
 /// inherit `socket`.
 fn prepare(socket: Option<RawFd>) -> io::Result<()> {
     setsid()?;

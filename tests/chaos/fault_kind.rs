@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum FaultKind {
-    /// SIGKILL to the holder's parent process.
+    /// SIGKILL to the holder's parent process. The parent process of a program is its `dlock hold`.
     KillParent,
     /// SIGSTOP to the holder's parent process for at most a third of the ttl.
     FreezeParentShort,
@@ -23,9 +23,9 @@ pub(crate) enum FaultKind {
     KillMonitor,
     /// SIGSTOP to the holder's monitor.
     FreezeMonitor,
-    /// SIGKILL to one process of the command's tree.
+    /// SIGKILL to one process of the command's tree, or to the program.
     KillCommand,
-    /// SIGSTOP to one process of the command's tree.
+    /// SIGSTOP to one process of the command's tree, or to the program.
     FreezeCommand,
     /// SIGKILL to a waiter.
     KillWaiter,
@@ -88,7 +88,8 @@ pub(crate) enum FaultKind {
     Release,
     /// An operator pauses the action, which revokes its lease, and resumes it after the fault.
     Pause,
-    /// The reader of the holder's standard error stops. The holder's session is killed, so the holder writes a message.
+    /// The reader of the holder's standard error stops; a program stops to read the events of its hold. The holder's
+    /// session is killed, so the holder writes a message.
     StopReader,
 }
 

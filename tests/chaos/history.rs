@@ -21,6 +21,20 @@ pub(crate) type Micros = u64;
 /// Name of the site with a Galera cluster. Its contenders wait on different nodes.
 pub(crate) const GALERA_SITE: &str = "nodes";
 
+/// Why a program of `dlock hold` had to stop before its work was finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum StopCause {
+    /// The clock had reached the latest instant that the program knew.
+    Clock,
+    /// dlock said so.
+    Lost,
+    /// The events had ended.
+    EndOfEvents,
+    /// Another holder worked, or the store refused the token.
+    Overlap,
+}
+
 /// Returns the time of `CLOCK_BOOTTIME`, which all processes share.
 pub(crate) fn now() -> Micros {
     let time = clock_gettime(ClockId::Boottime);
@@ -90,7 +104,13 @@ pub(crate) enum Event {
     },
     /// The command has finished its work.
     Finished { run: u64, action: String },
-    /// The last process of the command's tree is dead.
+    /// The program of a hold had to stop before its work was finished.
+    Stopped {
+        run: u64,
+        action: String,
+        cause: StopCause,
+    },
+    /// The last process of the command's tree is dead, or the program of a hold does not work any more.
     Dead { run: u64, action: String },
     /// dlock exited or was killed by a signal.
     Ended {
@@ -154,6 +174,7 @@ impl Event {
             | Self::Counted { action, .. }
             | Self::Refused { action, .. }
             | Self::Finished { action, .. }
+            | Self::Stopped { action, .. }
             | Self::Dead { action, .. }
             | Self::Ended { action, .. }
             | Self::Missed { action, .. }

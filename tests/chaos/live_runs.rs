@@ -132,7 +132,8 @@ impl LiveRuns {
         self.holder_matching(action, left, timeout, |run| run.plan.route == Route::Proxy)
     }
 
-    fn holder_matching(
+    /// Like [`Self::holder`], but returns only a run for which `matches` returns true.
+    pub(crate) fn holder_matching(
         &self,
         action: &str,
         left: Duration,

@@ -8,14 +8,14 @@
 //! make chaos ONLY=kill-parent,freeze-parent-long …  inject only these faults
 //! cargo test --test chaos -- --judge --folder=FOLDER  check the histories in FOLDER again
 //! ```
-//! The program exits with 1 if a property is violated. With `--worker`, the same program is the command that dlock
-//! runs.
+//! The program exits with 1 if a property is violated. With `--worker`, the same program is the command that `dlock exec`
+//! runs, and with `--client`, it is the program that uses `dlock hold`.
 //!
 //! - `topology` defines the servers, and `testbed` starts them.
 //! - `schedule` derives all runs and faults from the seed. `contender` executes the runs, and `nemesis` injects the
 //!   faults (`fault_kind`).
-//! - `worker` is the command of the runs, `store` checks tokens, and `tree_watcher` detects the death of each process
-//!   tree. Their events are written to the `history`.
+//! - `worker` and `client` are the programs under the lock, which do the same `work`. `store` checks tokens, and
+//!   `tree_watcher` detects the death of each process tree. Their events are written to the `history`.
 //! - `bystander` has sessions that dlock must not end.
 //! - `timeline` and `check` evaluate the history after the chaos run.
 
@@ -24,6 +24,7 @@ mod check;
 #[allow(dead_code, reason = "the tests use the other items")]
 #[path = "../it/cli_runner.rs"]
 mod cli_runner;
+mod client;
 #[allow(dead_code, reason = "the tests use the other items")]
 #[path = "../it/clusters.rs"]
 mod clusters;
@@ -57,6 +58,7 @@ mod testbed;
 mod timeline;
 mod topology;
 mod tree_watcher;
+mod work;
 mod worker;
 
 use std::path::PathBuf;
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.split_first() {
         Some((mode, rest)) if mode == "--worker" => worker::run_worker(rest),
+        Some((mode, rest)) if mode == "--client" => client::run_client(rest),
         Some((mode, rest)) if mode == "--descendant" => worker::run_descendant(rest),
         _ => {}
     }

@@ -5,6 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Byte that fills the pipe of a stopped reader. No message contains this byte, and readers do not copy it.
@@ -81,8 +82,8 @@ impl Readers {
         }
         while let Some(pipe) = pipes.get_mut(&run) {
             if pipe.is_waiting {
-                fill(&pipe.writer);
-                return true;
+                let path = format!("/proc/self/fd/{}", pipe.writer.as_raw_fd());
+                return fill(Path::new(&path), FILLER).is_ok();
             }
             let waited = self.changed.wait(pipes);
             pipes = waited.unwrap_or_else(PoisonError::into_inner);
@@ -103,15 +104,14 @@ impl Readers {
     }
 }
 
-/// Fills a pipe until no more bytes can be written.
-fn fill(writer: &PipeWriter) {
+/// Fills the pipe that is open as `path` with `byte` until nothing more can be written.
+pub(crate) fn fill(path: &Path, byte: u8) -> io::Result<()> {
     /// `fill` opens a new file description with this flag, because the run's own file description must remain blocking.
     const O_NONBLOCK: i32 = 0o4000;
-    let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
     let mut options = OpenOptions::new();
-    let pipe = options.write(true).custom_flags(O_NONBLOCK).open(path);
-    let mut pipe = pipe.expect("a pipe can be opened again");
+    let mut pipe = options.write(true).custom_flags(O_NONBLOCK).open(path)?;
     for length in [4096, 1] {
-        while pipe.write(&[FILLER; 4096][..length]).is_ok() {}
+        while pipe.write(&[byte; 4096][..length]).is_ok() {}
     }
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! The report of a chaos run.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -7,6 +8,7 @@ use crate::check::{self, PROPERTIES, Violation, latencies};
 use crate::fault_kind::{FaultKind, Victim};
 use crate::history::{Event, Line};
 use crate::options::Options;
+use crate::schedule::ContenderKind;
 use crate::timeline::Timeline;
 use crate::topology::Topology;
 
@@ -33,7 +35,10 @@ pub(crate) fn report(
 ) -> (String, bool) {
     let mut text = String::new();
     let seed = options.seed;
-    let grants: usize = timeline.grants().values().map(Vec::len).sum();
+    let granted: Vec<ContenderKind> = (timeline.grants().values().flatten())
+        .map(|(run, _)| run.plan.kind)
+        .collect();
+    let grants = granted.len();
     let takeovers = check::takeovers(timeline);
     let runs = timeline.runs.len();
     // Writing to a String cannot fail.
@@ -42,6 +47,16 @@ pub(crate) fn report(
         "chaos on {topology}: seed {seed}, {seconds} s, {runs} runs, {grants} grants, {takeovers} take-overs"
     );
     let _ = writeln!(text, "history: {}", folder.display());
+    let _ = writeln!(text, "  grants by kind of contender: {:?}", counts(granted));
+    let stops = timeline.lines.iter().filter_map(|line| match line.event {
+        Event::Stopped { cause, .. } => Some(cause),
+        _ => None,
+    });
+    let _ = writeln!(
+        text,
+        "  programs of holds that had to stop: {:?}",
+        counts(stops)
+    );
     let mut too_few = Vec::new();
     let mut require = |what: &str, count: usize, full: u64| {
         if (count as u64) * FULL < full * seconds {
@@ -104,6 +119,15 @@ pub(crate) fn report(
     // CI may show only the end of the output.
     text.push_str(&summary);
     (text, summary.is_empty())
+}
+
+/// Returns how often each value occurs.
+fn counts<T: Ord>(values: impl IntoIterator<Item = T>) -> BTreeMap<T, usize> {
+    let mut counts = BTreeMap::new();
+    for value in values {
+        *counts.entry(value).or_default() += 1;
+    }
+    counts
 }
 
 /// Returns the measured lengths, in microseconds, of the faults of this kind that affected a run. The lengths are

@@ -37,7 +37,7 @@ pub(crate) struct RunContext {
 
 impl RunContext {
     pub(crate) fn new(seed: u64, folder: &Path, dlock: &Path) -> io::Result<Self> {
-        for name in ["life", "witness", "store", "said", "programs"] {
+        for name in ["life", "witness", "store", "said", "deaf", "programs"] {
             fs::create_dir_all(folder.join(name))?;
         }
         // `/proc` contains canonical paths.

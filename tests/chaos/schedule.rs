@@ -13,14 +13,38 @@ use crate::fault_kind::FaultKind;
 /// The ttls in milliseconds. They are the shortest ttls that users may want.
 const TTLS: [u64; 4] = [2_000, 2_500, 3_000, 4_000];
 
+/// The kind of a contender: how its work gets the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ContenderKind {
+    /// A command of `dlock exec`, which guards it.
+    Exec,
+    /// A program that uses `dlock hold --json`, and watches the clock.
+    HoldJson,
+}
+
+impl ContenderKind {
+    /// The kinds of the runs, each as often as it occurs.
+    pub(crate) const ALL: [Self; 2] = [Self::Exec, Self::HoldJson];
+
+    /// Returns true if dlock has a monitor, which guards the work.
+    pub(crate) const fn has_monitor(self) -> bool {
+        match self {
+            Self::Exec => true,
+            Self::HoldJson => false,
+        }
+    }
+}
+
 /// The plan of one run of dlock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Plan {
+    pub(crate) kind: ContenderKind,
     /// Pause before the run, in milliseconds.
     pub(crate) pause: u64,
     /// Ttl in milliseconds.
     pub(crate) ttl: u64,
-    /// Run time of the command, in milliseconds.
+    /// Length of the work, in milliseconds.
     pub(crate) hold: u64,
     /// Shape of the process tree of the command.
     pub(crate) shape: Shape,
@@ -51,6 +75,28 @@ impl Plan {
             0 => Some("--shared".to_owned()),
             slots => Some(format!("--slots={slots}")),
         }
+    }
+
+    /// Returns the plan as JSON.
+    pub(crate) fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("a plan is plain data")
+    }
+
+    /// Sets the kind, and removes what the kind does not have.
+    fn of_kind(mut self, kind: ContenderKind) -> Self {
+        self.kind = kind;
+        match kind {
+            ContenderKind::Exec => {}
+            ContenderKind::HoldJson => {
+                // dlock knows neither the processes and sessions of the program nor its exit status.
+                if self.shape != Shape::Plain {
+                    self.shape = Shape::Stubborn;
+                }
+                (self.exit, self.has_session) = (0, false);
+                self.option = self.option.filter(|option| option.is_for_hold());
+            }
+        }
+        self
     }
 
     /// Sets a limit above 1, and removes the options that need an exclusive lock.
@@ -92,6 +138,14 @@ pub(crate) enum ExecOption {
 }
 
 impl ExecOption {
+    /// Returns true if `dlock hold` has the option.
+    fn is_for_hold(self) -> bool {
+        match self {
+            Self::NoHistory | Self::Fence | Self::Several => true,
+            Self::Once | Self::OncePer | Self::MinHold(_) => false,
+        }
+    }
+
     /// Returns the arguments of run number `run` of `action`.
     pub(crate) fn arguments(self, run: u64, action: &str) -> Vec<String> {
         match self {
@@ -117,7 +171,7 @@ pub(crate) fn shared_lock(action: &str) -> String {
 pub(crate) enum Shape {
     /// One process.
     Plain,
-    /// One process, which ignores SIGTERM.
+    /// One process, which works until its deadline: it ignores SIGTERM, or the request of `dlock hold` to stop.
     Stubborn,
     /// A child and a grandchild in the worker's process group.
     Family,
@@ -164,10 +218,13 @@ fn random(seed: u64, name: &str) -> Rng {
 pub(crate) fn plans(seed: u64, action: &str, slot: usize) -> impl Iterator<Item = Plan> {
     let mut rng = random(seed, &format!("{action}/contender-{slot}"));
     let mut limits = random(seed, &format!("{action}/limits-{slot}"));
+    let mut kinds = random(seed, &format!("{action}/kinds-{slot}"));
     let is_limited = has_limits(action);
     std::iter::repeat_with(move || {
         let limit = LIMITS[limits.usize(..LIMITS.len())];
-        plan(&mut rng).limited(if is_limited { limit } else { 1 })
+        let kind = ContenderKind::ALL[kinds.usize(..ContenderKind::ALL.len())];
+        let plan = plan(&mut rng).of_kind(kind);
+        plan.limited(if is_limited { limit } else { 1 })
     })
 }
 
@@ -182,6 +239,7 @@ fn plan(rng: &mut Rng) -> Plan {
     };
     let ttl = TTLS[rng.usize(..TTLS.len())];
     Plan {
+        kind: ContenderKind::Exec,
         pause: rng.u64(0..300),
         ttl,
         // Most commands are short, which gives many grants. Enough commands are long for a fault to find a holder. Some

@@ -3,7 +3,7 @@
 use super::{START, Violation};
 use crate::fault_kind::{FaultKind, Victim};
 use crate::history::Micros;
-use crate::schedule::ExecOption;
+use crate::schedule::{ContenderKind, ExecOption};
 use crate::timeline::{End, Fault, Run, Timeline};
 
 /// The numbers of SIGKILL and SIGTERM.
@@ -50,12 +50,22 @@ fn unexplained(timeline: &Timeline, run: &Run, end: &End) -> Option<String> {
         (Some(0), None) if was_skipped(timeline, run, end) => None,
         // The failure of a command is the status, also if dlock cannot find out whether the lease was live to the end.
         (Some(1..), None) if is_failure_without_release(run, end) => None,
+        (Some(0), None) if run.plan.kind == ContenderKind::HoldJson && run.finished.is_none() => {
+            let has_cause = had_fault(&PROGRAM_FAULTS)
+                || had_fault(&STOPS)
+                || had_fault(&LEASE_FAULTS)
+                || was_revoked(timeline, run, end)
+                || had_outage_or_stall(timeline, run, end);
+            (!has_cause).then(|| "its program stopped without a cause".to_owned())
+        }
         (Some(status), None) if status == run.plan.exit => {
             let what = lost_before_the_end(timeline, run)?;
             Some(format!("dlock exited with {status}, but {what}"))
         }
         (Some(75), None) if run.plan.wait.is_some() && run.start.is_none() => None,
         (Some(69), None) if timed_out_in_an_outage(timeline, run, end) => None,
+        (Some(69), None) if is_unconfirmed(timeline, run, end) => None,
+        (Some(69), None) if could_not_end_sessions(timeline, run, end) => None,
         (Some(76), None) if had_fault(&LEASE_FAULTS) || was_revoked(timeline, run, end) => None,
         (Some(76), None) if had_outage_or_stall(timeline, run, end) => None,
         (Some(76), None) => Some("its lease was lost without a cause".to_owned()),
@@ -135,6 +145,18 @@ const LEASE_FAULTS: [FaultKind; 6] = [
     FaultKind::FreezeMonitor,
 ];
 
+/// Faults after which the program of a hold may end before its work is finished.
+const PROGRAM_FAULTS: [FaultKind; 3] = [
+    FaultKind::KillCommand,
+    FaultKind::FreezeCommand,
+    FaultKind::StopReader,
+];
+
+/// Returns true if the server may not have confirmed the release of a hold.
+fn is_unconfirmed(timeline: &Timeline, run: &Run, end: &End) -> bool {
+    run.plan.kind == ContenderKind::HoldJson && had_outage_or_stall(timeline, run, end)
+}
+
 /// Returns true if dlock received more than one SIGTERM. The second one kills a command that survived the first.
 fn was_stopped_twice(timeline: &Timeline, run: &Run, end: &End) -> bool {
     let is_stop = |fault: &&Fault| STOPS.contains(&fault.kind) && fault.at < end.at;
@@ -156,6 +178,15 @@ fn was_revoked(timeline: &Timeline, run: &Run, end: &End) -> bool {
 /// Returns true if a run with a wait limit may have received no response before the limit.
 fn timed_out_in_an_outage(timeline: &Timeline, run: &Run, end: &End) -> bool {
     run.plan.wait.is_some() && run.start.is_none() && had_outage_or_stall(timeline, run, end)
+}
+
+/// Returns true if the lease may have ended while dlock waited for the end of sessions that an earlier run had left.
+fn could_not_end_sessions(timeline: &Timeline, run: &Run, end: &End) -> bool {
+    run.start.is_none()
+        && end
+            .stderr
+            .contains(" left on the server, has not ended, and ")
+        && had_outage_or_stall(timeline, run, end)
 }
 
 /// Returns true if the server was unavailable for longer than the lease must tolerate, or if the machine stalled.

@@ -1,9 +1,11 @@
 //! Checks that a process tree dies with its dlock: immediately after the parent is killed, before the lease expires if
-//! the parent is frozen, and before dlock exits in all other cases. No process may remain after the chaos run.
+//! the parent is frozen, and before dlock exits in all other cases. No process may remain after the chaos run. The program of
+//! a hold must stop its work at the same times.
 
 use super::{ALLOWANCE, Violation};
 use crate::fault_kind::FaultKind;
 use crate::history::{Event, Line, Micros};
+use crate::schedule::Shape;
 use crate::timeline::{Run, Timeline};
 
 /// Maximum time in microseconds from the death of the parent to the death of the tree.
@@ -37,7 +39,12 @@ fn bounds(timeline: &Timeline, run: &Run) -> Vec<(Micros, Micros, &'static str)>
         let ttl = run.plan.ttl * 1_000;
         match fault.kind {
             FaultKind::KillParent | FaultKind::KillWaiter => {
-                bounds.push((fault.at, PROMPT, "its parent was killed"));
+                let bound = if works_until_its_deadline(run) {
+                    ttl
+                } else {
+                    PROMPT
+                };
+                bounds.push((fault.at, bound, "its parent was killed"));
             }
             kind if kind.freezes_parent() && fault.until.saturating_sub(fault.at) > ttl => {
                 bounds.push((
@@ -54,6 +61,11 @@ fn bounds(timeline: &Timeline, run: &Run) -> Vec<(Micros, Micros, &'static str)>
     bounds
 }
 
+/// Returns true if nobody kills the work of `run`, and it does not stop when it is told to.
+fn works_until_its_deadline(run: &Run) -> bool {
+    !run.plan.kind.has_monitor() && run.plan.shape == Shape::Stubborn
+}
+
 fn late_death(
     timeline: &Timeline,
     run: &Run,
@@ -63,6 +75,11 @@ fn late_death(
 ) -> Option<Violation> {
     // A command that was not started, or was started after `from`, cannot die too late.
     let start = run.start.filter(|start| start.at <= from)?;
+    // A frozen program does not work.
+    let freezes = timeline
+        .faults_of(run.number)
+        .filter(|fault| fault.kind == FaultKind::FreezeCommand && !run.plan.kind.has_monitor());
+    let from = freezes.fold(from, |from, fault| from.max(fault.until));
     let lived = run.dead.map(|dead| dead.saturating_sub(from));
     let allowed = bound + ALLOWANCE;
     let allowed = allowed + timeline.stalled(&run.action, from, from + allowed);

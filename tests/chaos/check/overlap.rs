@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::Violation;
-use crate::history::{Event, Line};
+use crate::fault_kind::FaultKind;
+use crate::history::{Event, Line, Micros};
+use crate::schedule::ContenderKind;
 use crate::timeline::Timeline;
 
 /// Returns a violation for each sign of an overlap. There are three independent signs: a command did not get the lock
@@ -23,7 +25,12 @@ pub(crate) fn overlap(timeline: &Timeline) -> Vec<Violation> {
         later.next().is_none()
     };
     let mut commands: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    // The time at which each run last checked that it may write.
+    let mut checked: BTreeMap<u64, Micros> = BTreeMap::new();
     for Line { at, event } in &timeline.lines {
+        if let Event::Counting { run, .. } = event {
+            checked.insert(*run, *at);
+        }
         let Some(action) = event.action() else {
             continue;
         };
@@ -43,6 +50,11 @@ pub(crate) fn overlap(timeline: &Timeline) -> Vec<Violation> {
                         format!("run {run} started while another process tree was alive")
                     }
                 }
+            }
+            Event::Counted { run, .. } | Event::Refused { run, .. }
+                if was_paused(timeline, *run, checked.get(run), *at) =>
+            {
+                continue;
             }
             Event::Counting { run, .. }
             | Event::Counted { run, .. }
@@ -65,4 +77,15 @@ pub(crate) fn overlap(timeline: &Timeline) -> Vec<Violation> {
         violations.push(Violation::new(*at, action, what));
     }
     violations
+}
+
+/// Returns true if the program of `run` was frozen between the check at `checked` and `at`, the end of its write. A check
+/// of the clock says nothing about the time after it, so that only the store can refuse such a write.
+fn was_paused(timeline: &Timeline, run: u64, checked: Option<&Micros>, at: Micros) -> bool {
+    let kind = timeline.runs.get(&run).map(|run| run.plan.kind);
+    kind == Some(ContenderKind::HoldJson)
+        && timeline.faults_of(run).any(|fault| {
+            let is_between = checked.is_some_and(|checked| fault.until > *checked && fault.at < at);
+            fault.kind == FaultKind::FreezeCommand && is_between
+        })
 }

@@ -1,11 +1,11 @@
 //! Tests with histories in which a waiter waits too long, or a run is killed without a cause or exits with an incorrect
 //! status.
 
-use super::history_builder::{ACTION, HistoryBuilder, plan};
+use super::history_builder::{ACTION, HistoryBuilder, hold_plan, plan};
 use crate::check::{bystanders, cause, excused, latencies, min_hold, session_checks, takeovers};
 use crate::fault_kind::FaultKind;
 use crate::history::Event;
-use crate::schedule::{ExecOption, Plan};
+use crate::schedule::{ExecOption, Plan, Shape};
 
 const TAKEOVER: &str = "a lease is taken over in time";
 const CAUSE: &str = "no run of dlock ends without a documented cause";
@@ -396,6 +396,23 @@ fn unreachable_is_explained_only_with_a_wait_limit_and_an_outage() {
 }
 
 #[test]
+fn unreachable_before_the_command_needs_earlier_sessions_and_an_outage() {
+    let ended = |stderr, outage: u64| {
+        let builder = HistoryBuilder::default().complete_run(1_000, 1_400, 1, 10);
+        let builder = builder.fault(1_600, 1_600 + outage, FaultKind::FreezeServer, None);
+        let builder = builder
+            .launched(1_500, 2)
+            .ended_and_said(3_500, 2, 69, stderr);
+        builder.quiet(9_000).violations()
+    };
+    let left = "dlock: a session, which an earlier run of a left on the server, has not ended, and the lease of a cannot be \
+                renewed";
+    assert!(ended(left, 800).is_empty());
+    assert_eq!(ended(left, 100), [CAUSE]);
+    assert_eq!(ended("", 800), [CAUSE]);
+}
+
+#[test]
 fn stalled_machine_explains_a_lost_lease() {
     let stalled = |site: Option<&str>, micros| {
         let site = site.map(str::to_owned);
@@ -449,6 +466,12 @@ fn contender_that_is_not_served_is_reported() {
         builder.violations().contains(&SERVED),
         "stopped after the faults"
     );
+    let hold = || good().launched_with(4_000, 2, hold_plan(Shape::Plain));
+    let builder = hold().started(4_050, 2, 11).ended(5_100, 2, 69);
+    assert!(builder.violations().contains(&SERVED), "not finished");
+    let finished = hold().started(4_050, 2, 11).finished(4_060, 2);
+    let finished = finished.dead(4_070, 2).ended(5_100, 2, 69);
+    assert_eq!(finished.violations(), [CAUSE]);
 }
 
 #[test]
@@ -483,4 +506,33 @@ fn failure_of_a_command_is_passed_on_if_the_release_is_not_confirmed() {
     assert!(ended(42, unreleased).is_empty());
     assert_eq!(ended(42, ""), [CAUSE]);
     assert_eq!(ended(0, unreleased), [CAUSE]);
+}
+
+#[test]
+fn program_of_a_hold_that_stops_without_a_cause_is_reported() {
+    let stopped = |status| {
+        HistoryBuilder::default()
+            .launched_with(1_000, 1, hold_plan(Shape::Plain))
+            .started(1_100, 1, 10)
+            .dead(3_000, 1)
+            .ended(3_010, 1, status)
+            .quiet(30_000)
+            .overdue(31_000)
+    };
+    for (status, kinds) in [
+        (0, &[FaultKind::KillCommand, FaultKind::TermParent][..]),
+        (0, &[FaultKind::StopReader, FaultKind::FreezeParentNear]),
+        (69, &[]),
+        (76, &[FaultKind::FreezeParentLong]),
+    ] {
+        assert_eq!(stopped(status).violations(), [CAUSE], "{status}");
+        let outage = stopped(status).fault(1_200, 2_700, FaultKind::FreezeServer, None);
+        assert!(outage.violations().is_empty(), "{status}");
+        for kind in kinds {
+            let builder = stopped(status).fault(2_500, 2_600, *kind, Some(1));
+            assert!(builder.violations().is_empty(), "{status} after {kind}");
+        }
+    }
+    let killed = stopped(76).fault(2_500, 2_600, FaultKind::KillCommand, Some(1));
+    assert_eq!(killed.violations(), [CAUSE]);
 }

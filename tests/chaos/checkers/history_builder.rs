@@ -3,7 +3,7 @@
 use crate::check::PROPERTIES;
 use crate::fault_kind::FaultKind;
 use crate::history::{Event, Line, Micros};
-use crate::schedule::{Plan, Route, Shape};
+use crate::schedule::{ContenderKind, Plan, Route, Shape};
 use crate::timeline::Timeline;
 
 /// The only action in the histories of a single server.
@@ -25,6 +25,7 @@ impl Default for HistoryBuilder {
 /// Returns the plan of most runs: a ttl of 2 s, no wait limit, and the exit status 0.
 pub(crate) fn plan() -> Plan {
     Plan {
+        kind: ContenderKind::Exec,
         pause: 0,
         ttl: 2_000,
         hold: 1_000,
@@ -35,6 +36,16 @@ pub(crate) fn plan() -> Plan {
         option: None,
         has_session: false,
         limit: 1,
+    }
+}
+
+/// Returns the plan of a program that uses `dlock hold`.
+pub(crate) fn hold_plan(shape: Shape) -> Plan {
+    let kind = ContenderKind::HoldJson;
+    Plan {
+        kind,
+        shape,
+        ..plan()
     }
 }
 

@@ -1,10 +1,10 @@
 //! Tests with histories that contain overlapping commands, invalid tokens, incorrect counters, or processes that die
 //! too late.
 
-use super::history_builder::{HistoryBuilder, plan};
+use super::history_builder::{HistoryBuilder, hold_plan, plan};
 use crate::fault_kind::FaultKind;
 use crate::history::Event;
-use crate::schedule::Plan;
+use crate::schedule::{Plan, Shape};
 
 const OVERLAP: &str = "no two process trees of an action run at the same time";
 const TOKENS: &str = "tokens increase in the order of the starts";
@@ -203,4 +203,87 @@ fn orphan_is_reported() {
     let (pid, words) = (4_711, "sleep 20".to_owned());
     let builder = good().event(9_000, Event::Orphan { pid, words });
     assert_eq!(builder.violations(), [DEATHS]);
+}
+
+/// Returns a history in which the dlock of a program is frozen at 1.5 s and the next command starts at 4 s. The program
+/// writes at `written`, and is frozen from `frozen` to 6 s.
+fn write_after_a_check(checked: u64, frozen: Option<u64>, written: Event) -> HistoryBuilder {
+    let counting = Event::Counting {
+        run: 1,
+        action: "processes-1".to_owned(),
+        count: 1,
+    };
+    let builder = HistoryBuilder::default()
+        .launched_with(1_000, 1, hold_plan(Shape::Plain))
+        .started(1_100, 1, 10)
+        .fault(1_500, 6_000, FaultKind::FreezeParentLong, Some(1))
+        .event(checked, counting)
+        .launched(1_200, 2)
+        .started(4_000, 2, 11)
+        .event(6_010, written)
+        .dead(6_020, 1)
+        .ended(6_030, 1, 76)
+        .finished(6_100, 2)
+        .dead(6_110, 2)
+        .ended(6_120, 2, 0)
+        .quiet(25_000)
+        .overdue(30_000);
+    match frozen {
+        Some(frozen) => builder.fault(frozen, 6_000, FaultKind::FreezeCommand, Some(1)),
+        None => builder,
+    }
+}
+
+/// The store must refuse such a write. A check of the clock cannot prevent it.
+#[test]
+fn write_of_a_program_is_accepted_only_if_it_was_frozen_after_its_check() {
+    let counted = || Event::Counted {
+        run: 1,
+        action: "processes-1".to_owned(),
+        count: 1,
+    };
+    let refused = || Event::Refused {
+        run: 1,
+        action: "processes-1".to_owned(),
+        token: 10,
+        highest: 11,
+    };
+    for written in [counted, refused] {
+        let violations = |checked, frozen| {
+            let builder = write_after_a_check(checked, frozen, written());
+            builder.violations().contains(&OVERLAP)
+        };
+        assert!(!violations(2_000, Some(2_001)));
+        assert!(violations(2_000, None), "the program was not frozen");
+        assert!(violations(6_005, Some(2_001)), "frozen before the check");
+    }
+}
+
+#[test]
+fn program_that_works_after_its_deadline_is_reported() {
+    let killed = |shape, dead| {
+        good()
+            .launched_with(10_000, 3, hold_plan(shape))
+            .started(10_100, 3, 12)
+            .fault(10_500, 10_500, FaultKind::KillParent, Some(3))
+            .killed(10_501, 3)
+            .dead(dead, 3)
+            .violations()
+    };
+    assert!(killed(Shape::Plain, 10_550).is_empty());
+    assert_eq!(killed(Shape::Plain, 12_400), [DEATHS]);
+    assert!(killed(Shape::Stubborn, 12_400).is_empty());
+    assert_eq!(killed(Shape::Stubborn, 14_100), [DEATHS]);
+    let frozen = |until| {
+        good()
+            .launched_with(10_000, 3, hold_plan(Shape::Plain))
+            .started(10_100, 3, 12)
+            .fault(10_500, 14_000, FaultKind::FreezeServer, None)
+            .fault(10_500, until, FaultKind::FreezeCommand, Some(3))
+            .ended(12_400, 3, 76)
+            .dead(14_050, 3)
+            .violations()
+    };
+    assert!(frozen(14_000).is_empty(), "a frozen program does not work");
+    assert_eq!(frozen(12_300), [DEATHS]);
 }

@@ -1,4 +1,5 @@
-//! Faults of the holder's processes: the parent, the monitor and the process tree of the command.
+//! Faults of the holder's processes: the parent, which may be a hold, the monitor, and the process tree of the command or
+//! the program.
 
 use std::time::Duration;
 
@@ -14,10 +15,13 @@ use crate::schedule::Step;
 impl Nemesis<'_> {
     /// Injects the fault into a holder. Returns the start time of the fault; None if no holder was affected.
     pub(super) fn inject_holder_fault(&self, step: Step) -> Option<Micros> {
-        let holder = self
-            .context
-            .live_runs
-            .holder(&self.action, work_left(step), SEARCH)?;
+        let needs_monitor = matches!(step.kind, FaultKind::KillMonitor | FaultKind::FreezeMonitor);
+        let holder = self.context.live_runs.holder_matching(
+            &self.action,
+            work_left(step),
+            SEARCH,
+            |run| run.plan.kind.has_monitor() || !needs_monitor,
+        )?;
         let pid = self.target(step, &holder)?;
         let mark = &self.context.mark;
         let length = step

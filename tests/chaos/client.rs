@@ -1,0 +1,204 @@
+//! A program that uses `dlock hold --json`. The program is this one in another mode. Its stdin is the stdout of dlock, and
+//! its stdout is the stdin of dlock, so the end of the program releases the lock.
+//!
+//! The program obeys the rule of dlock-hold(1). Before each write, it checks that the clock is before `stop_at_ms`, and
+//! that it has read neither `lost` nor the end of the events. Half of the programs are stubborn: if they have to stop, they
+//! work on until `deadline_ms`. The witnesses are locked only during a write, because a frozen program may exist for longer
+//! than its lease.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::history::{Event, Journal, Line, Micros, StopCause, micros, now};
+use crate::schedule::{Plan, Shape};
+use crate::store::Response;
+use crate::work::{Leases, PAUSE, Witnesses, Work, number, open_inherited};
+use crate::worker::RUN;
+
+/// Interval at which a program that does not read its events checks whether it may read again.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Returns the file that exists while the program of `run` must not read its events.
+pub(crate) fn deaf_file(folder: &Path, run: u64) -> PathBuf {
+    folder.join("deaf").join(run.to_string())
+}
+
+/// What the program knows about its lease.
+struct Lease {
+    stop_at: Micros,
+    deadline: Micros,
+    /// Set if an event, or the end of the events, says that the program has to stop.
+    told: Option<StopCause>,
+}
+
+impl Lease {
+    /// Updates the lease. `event` is None at the end of the events.
+    fn apply(&mut self, event: Option<&Value>) {
+        let Some(event) = event else {
+            self.told.get_or_insert(StopCause::EndOfEvents);
+            return;
+        };
+        match event["event"].as_str() {
+            Some("granted" | "renewed") => {
+                self.stop_at = millis(event, "stop_at_ms");
+                self.deadline = millis(event, "deadline_ms");
+            }
+            Some("lost" | "released") => {
+                self.told.get_or_insert(StopCause::Lost);
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the current time if the program may write now, or otherwise why not.
+    fn check(&self, shape: Shape) -> Result<Micros, StopCause> {
+        let at = now();
+        let is_over = (at >= self.stop_at).then_some(StopCause::Clock);
+        match self.told.or(is_over) {
+            Some(cause) if shape != Shape::Stubborn || at >= self.deadline => Err(cause),
+            _ => Ok(at),
+        }
+    }
+}
+
+fn millis(event: &Value, name: &str) -> Micros {
+    event[name].as_u64().expect("a time in milliseconds") * 1_000
+}
+
+/// The events of dlock.
+struct Events {
+    reader: BufReader<File>,
+    deaf_file: PathBuf,
+}
+
+impl Events {
+    /// Returns the next event. None at the end.
+    fn next(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        // A fault fills the pipe with empty lines.
+        while line.trim_end().is_empty() {
+            while self.reader.buffer().is_empty() && self.deaf_file.exists() {
+                thread::sleep(POLL_INTERVAL);
+            }
+            line.clear();
+            let length = self.reader.read_line(&mut line).expect("stdin is a pipe");
+            if length == 0 {
+                return None;
+            }
+        }
+        Some(serde_json::from_str(&line).expect("each event is JSON"))
+    }
+}
+
+/// Runs the program. `arguments` are the folder and the plan.
+pub(crate) fn run_client(arguments: &[String]) -> ! {
+    let [folder, plan] = arguments else {
+        panic!("--client takes a folder and a plan");
+    };
+    let folder = Path::new(folder);
+    let plan: Plan = serde_json::from_str(plan).expect("the plan is JSON");
+    let run = number(std::env::var(RUN).ok());
+    let stdin = io::stdin().as_fd().try_clone_to_owned();
+    let mut events = Events {
+        reader: BufReader::new(File::from(stdin.expect("a descriptor is available"))),
+        deaf_file: deaf_file(folder, run),
+    };
+    let granted = std::iter::from_fn(|| events.next()).find(|event| event["event"] == "granted");
+    let Some(granted) = granted else {
+        process::exit(0);
+    };
+    let journal = Journal::open(folder).expect("the history can be opened");
+    let life = open_inherited(&folder.join("life").join(run.to_string()));
+    let mut lease = Lease {
+        stop_at: 0,
+        deadline: 0,
+        told: None,
+    };
+    lease.apply(Some(&granted));
+    let lease: &Mutex<Lease> = Box::leak(Box::new(Mutex::new(lease)));
+    thread::spawn(move || {
+        loop {
+            let event = events.next();
+            locked(lease).apply(event.as_ref());
+            if event.is_none() {
+                return;
+            }
+        }
+    });
+    let leases = Leases::read(|name| granted["env"][name].as_str().map(str::to_owned));
+    let action = leases.action().to_owned();
+    let ended = match work(&journal, folder, run, &plan, &leases, lease) {
+        Ok(at) => {
+            let event = Event::Finished { run, action };
+            Line { at, event }
+        }
+        Err(cause) => {
+            let event = Event::Stopped { run, action, cause };
+            Line { at: now(), event }
+        }
+    };
+    journal.write(&ended);
+    drop(life);
+    process::exit(0);
+}
+
+/// Works as planned. Returns the time at which the work has finished, or why the program had to stop before.
+fn work(
+    journal: &Journal,
+    folder: &Path,
+    run: u64,
+    plan: &Plan,
+    leases: &Leases,
+    lease: &Mutex<Lease>,
+) -> Result<Micros, StopCause> {
+    let check = || locked(lease).check(plan.shape);
+    let started = check()?;
+    let witnesses = Witnesses::take(folder, leases, plan.limit);
+    let event = Event::Started {
+        run,
+        action: leases.action().to_owned(),
+        token: leases.token,
+        pid: process::id(),
+        parent: std::os::unix::process::parent_id(),
+        alone: witnesses.is_alone,
+    };
+    journal.write(&Line { at: started, event });
+    if !witnesses.is_alone {
+        return Err(StopCause::Overlap);
+    }
+    drop(witnesses);
+    let end = started + micros(Duration::from_millis(plan.hold));
+    let mut work = Work::open(journal, folder, run, leases);
+    while now() < end {
+        let pause = PAUSE.min(Duration::from_micros(end.saturating_sub(now())));
+        // Another holder that starts during the write finds the locked witnesses.
+        let begin = || {
+            let at = check()?;
+            Ok((at, Witnesses::take(folder, leases, plan.limit)))
+        };
+        // The store accepts no token that is lower than one of a holder that works beside this one.
+        if plan.is_exclusive() {
+            let mut cause = StopCause::Overlap;
+            let begin = || begin().map_err(|why| cause = why).ok();
+            if !matches!(work.count(pause, begin), Some(Response::Count(_))) {
+                return Err(cause);
+            }
+        } else {
+            thread::sleep(pause);
+            begin()?;
+        }
+    }
+    check()
+}
+
+fn locked(lease: &Mutex<Lease>) -> MutexGuard<'_, Lease> {
+    lease.lock().unwrap_or_else(PoisonError::into_inner)
+}
