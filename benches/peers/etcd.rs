@@ -61,6 +61,14 @@ impl Etcd {
         lock
     }
 
+    /// Returns `etcdctl elect ARGUMENTS…`.
+    #[allow(dead_code, reason = "only the benchmark `queue` compares elections")]
+    pub(crate) fn elect(&self, arguments: &[&str]) -> Command {
+        let mut elect = self.client();
+        elect.arg("elect").args(arguments);
+        elect
+    }
+
     /// Returns `etcdctl get --prefix`, which lists the holder and the waiters of the lock `key`.
     pub(crate) fn get(&self, key: &str) -> Command {
         let mut get = self.client();

@@ -3,11 +3,12 @@
 //!
 //! The benchmark starts one MariaDB, one MySQL and one etcd, all in `TMPDIR`, and writes Markdown to stdout and to
 //! `target/bench/queue.md`. The benchmark fails if a program fails, but not if a target is missed. Arguments select
-//! sections: `cargo bench --bench queue -- handover shapes order waiting takeover death thousand`. Without arguments, all of these
-//! run. The hand-over is measured in `ROUNDS` rounds (7 by default). The section `guard` runs only if it is selected, and
+//! sections: `cargo bench --bench queue -- handover holds shapes order waiting takeover death thousand`. Without arguments, all
+//! of these run. The hand-over is measured in `ROUNDS` rounds (7 by default). The section `guard` runs only if it is selected, and
 //! fails if dlock has become slow.
 //!
 //! - `timestamp_command` is the command under the lock. It is this program in another mode, and records when it ran.
+//! - `holds` compares `dlock hold` with `etcdctl elect`, also with `followers` of the leader.
 //! - `shapes` compares shared locks and slots with kazoo and Apache Curator on `zookeeper`, and with `flock`.
 //! - `site`, `etcd` and `competitor` are the compared programs. `waiters` is a holder with its waiters.
 //! - `guard` compares dlock with its `limits`.
@@ -21,8 +22,10 @@ mod competitor;
 mod etcd;
 #[path = "../machine/fifo.rs"]
 mod fifo;
+mod followers;
 mod guard;
 mod handover;
+mod holds;
 #[path = "../machine/host.rs"]
 mod host;
 mod kill_latency;
@@ -58,8 +61,8 @@ use self::site::{Commits, Site, build_mutant};
 use self::spawn::bare;
 
 /// The sections, in the order in which they run.
-const SECTIONS: [&str; 7] = [
-    "handover", "shapes", "order", "waiting", "takeover", "death", "thousand",
+const SECTIONS: [&str; 8] = [
+    "handover", "holds", "shapes", "order", "waiting", "takeover", "death", "thousand",
 ];
 
 /// The section that runs only if it is selected.
@@ -131,6 +134,10 @@ fn main() {
             .chain(&slow)
             .collect();
         handover::section(&mut page, &competitors, rounds, folder);
+        page.publish();
+    }
+    if wanted("holds") {
+        holds::section(&mut page, &dlock, &etcd);
         page.publish();
     }
     if wanted("shapes") {

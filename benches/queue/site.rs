@@ -97,6 +97,14 @@ impl Site {
         self.commits != Commits::Default
     }
 
+    /// Returns `dlock ARGUMENTS…` on this server, over TCP.
+    pub(crate) fn dlock(&self, arguments: &[&str]) -> Command {
+        let mut command = bare_command(DLOCK);
+        command.args(arguments);
+        command.env("DLOCK_URL", self.database.url());
+        command
+    }
+
     /// Returns `dlock exec ARGUMENTS…` on this server, over TCP.
     pub(crate) fn exec(&self, arguments: &[&str]) -> Command {
         self.exec_by(Path::new(DLOCK), arguments)
@@ -109,7 +117,7 @@ impl Site {
         command
     }
 
-    /// Does the same with another program.
+    /// Like [`Self::exec`], but with another program.
     pub(crate) fn exec_by(&self, program: &Path, arguments: &[&str]) -> Command {
         let mut command = bare_command(program);
         command.arg("exec").args(arguments);
