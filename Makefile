@@ -10,7 +10,7 @@ DESTDIR ?=
 # the tests.
 SCRATCH := $(shell [ "$$(df --output=avail -B1G /dev/shm 2>/dev/null | tail -n 1)" -ge 4 ] 2>/dev/null && \
 	[ -w /dev/shm ] && echo /dev/shm || echo $${TMPDIR:-/tmp})
-test chaos stress migrations failovers bench-guard: export TMPDIR := $(SCRATCH)
+test chaos stress migrations failovers clients bench-guard: export TMPDIR := $(SCRATCH)
 
 # All programs that users get are static: they need no C library and no name service in the image or on the machine.
 # The flags are here and not in .cargo/config.toml, because they require --target, and because the compiler could not
@@ -29,7 +29,7 @@ STATIC_FLAGS = -C target-feature=+crt-static -C relocation-model=static --remap-
 DIST = $(TARGET)/dist$(if $(filter-out $(HOST),$(TRIPLE)),/$(TRIPLE))
 BUILD_STATIC = build --locked --bin dlock --target $(TRIPLE) --target-dir $(STATIC)
 
-.PHONY: help all check demo demo-page test model static chaos stress migrations failovers lint deny bench bench-guard generated install clean deb archive image packages reproducible
+.PHONY: help all check demo demo-page test model static chaos stress migrations failovers clients lint deny bench bench-guard generated install clean deb archive image packages reproducible
 
 # `dlock version` prints this commit.
 all static: export DLOCK_COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
@@ -124,6 +124,13 @@ failovers: ## Fail over to replicas that lack the latest grant (ROUNDS=200)
 	$(CARGO) build --locked --bin dlock
 	$(CARGO) build --locked --features mutants --bin dlock-mutant
 	DLOCK_FAILOVERS=$(ROUNDS) $(CARGO) test --locked --test it -- --nocapture that_a_fail_over_has_lost
+
+# In each round, `dlock hold` is frozen or killed, and the example client must say that its lock is invalid before the lease
+# ends. This target also prints durations, so run it on an idle machine. `make test` includes one round.
+clients: ROUNDS = 100
+clients: ## Freeze and kill the holds of the example clients, and measure valid() (ROUNDS=100)
+	tests/servers/fetch mariadb mysql go
+	DLOCK_CLIENT_ROUNDS=$(ROUNDS) $(CARGO) test --locked --test it -- --nocapture lock_is_invalid_in_time
 
 # cargo-auditable adds the list of all packages to the program. packaging/build describes the packages.
 deb archive image: export DLOCK_COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)

@@ -1,7 +1,9 @@
-//! The example clients in `examples/clients/`, each with the same nine tests.
+//! The example clients in `examples/clients/`, each with the same tests.
 //!
 //! The programs in `tests/it/clients/` use a client. They read commands from stdin, and print an answer for each
 //! command, and a line `lost` when the client reports a loss.
+
+mod rounds;
 
 use std::env;
 use std::fs;

@@ -1,0 +1,98 @@
+//! Rounds in which `dlock hold` is frozen or killed. In each round, the client must say that the lock is invalid, before others
+//! can have it.
+//!
+//! `make clients ROUNDS=100` runs many rounds, and prints how long each client has said that the lock is valid.
+
+use std::env;
+use std::thread;
+use std::time::Duration;
+
+use super::{FIRST, Frozen, Language, Program, SHORT, contend};
+use crate::command::signal;
+use crate::servers::{Flavour, shared};
+use dlock::sys::clock;
+
+/// Environment variable with the number of rounds of each client and fault.
+const ROUNDS: &str = "DLOCK_CLIENT_ROUNDS";
+
+/// Number of rounds of one client that run at the same time. They mostly wait.
+const LANES: usize = 10;
+
+/// Largest time in which `valid()` should become false. The lease lasts for 6 s.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Pause between two calls of `valid()`.
+const PAUSE: Duration = Duration::from_millis(5);
+
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Frozen,
+    Killed,
+}
+
+#[test]
+fn lock_is_invalid_in_time_in_each_round() {
+    let rounds = env::var(ROUNDS).map_or(1, |text| text.parse().expect("a number of rounds"));
+    thread::scope(|scope| {
+        for language in Language::ALL {
+            scope.spawn(move || {
+                for fault in [Fault::Frozen, Fault::Killed] {
+                    let times = times(language, fault, rounds);
+                    let in_time = times.iter().filter(|time| **time < LIMIT).count();
+                    let longest = times.iter().max().expect("at least one round");
+                    println!(
+                        "{language:?}, dlock {fault:?}: valid() was false within {LIMIT:?} in {in_time} of {rounds} rounds, \
+                         at most after {longest:.2?}"
+                    );
+                }
+            });
+        }
+    });
+}
+
+/// Returns the times of all rounds.
+fn times(language: Language, fault: Fault, rounds: usize) -> Vec<Duration> {
+    let lanes = LANES.min(rounds);
+    thread::scope(|scope| {
+        let lane = |lane| {
+            let own = (lane..rounds).step_by(lanes);
+            move || own.map(|_| round(language, fault, lane)).collect()
+        };
+        let lanes: Vec<_> = (0..lanes).map(|it| scope.spawn(lane(it))).collect();
+        let times = lanes.into_iter().map(thread::ScopedJoinHandle::join);
+        times
+            .flat_map(|times: Result<Vec<_>, _>| times.expect("the rounds end"))
+            .collect()
+    })
+}
+
+/// Returns the time from the fault to the first call of `valid()` that returns false. Fails if somebody else has the lock
+/// while `valid()` returns true.
+fn round(language: Language, fault: Fault, lane: usize) -> Duration {
+    let flavour = Flavour::ALL[lane % Flavour::ALL.len()];
+    let database = shared(flavour).database("rounds");
+    let mut program = Program::start(language, &database, SHORT);
+    program.expect("lock", "ok");
+    let dlock = program.dlock();
+    let started = clock::now();
+    let frozen = match fault {
+        Fault::Frozen => Some(Frozen::freeze(dlock)),
+        Fault::Killed => {
+            signal(dlock, "KILL");
+            None
+        }
+    };
+    let mut next = contend(&database, FIRST, "forever").start();
+    let time = loop {
+        let is_over = next.is_over();
+        if program.ask("valid") == "false" {
+            break clock::now().since(started);
+        }
+        assert!(!is_over, "the lock was valid and free");
+        thread::sleep(PAUSE);
+    };
+    assert_eq!(next.wait().status, Some(0));
+    drop(frozen);
+    program.expect_loss();
+    time
+}
