@@ -30,14 +30,15 @@ _dlock_option() {
             esac
             ;;
         hold)
-            options='-a --action -t --ttl -w --wait -n --nonblock -E --conflict-exit-code --connect-timeout --max-runtime --server-sessions --heartbeat-file --holder --note --slots --shared --fence --history --metrics-file --on-event --json --state-file --grace -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            options='-a --action -t --ttl -w --wait -n --nonblock -E --conflict-exit-code --connect-timeout --max-runtime --server-sessions --heartbeat-file --holder --note --slots --shared --fence --history --metrics-file --on-event --pid --on-lost --stop-signal --json --state-file --grace -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
             arguments='name'
             case $2 in
                 -a | --action) kind='name' ;;
-                -t | --ttl | -w | --wait | -E | --conflict-exit-code | --connect-timeout | --max-runtime | --holder | --note | --slots | --history | --grace | --url | --host | --port | --user | --database) kind='text' ;;
+                -t | --ttl | -w | --wait | -E | --conflict-exit-code | --connect-timeout | --max-runtime | --holder | --note | --slots | --history | --pid | --stop-signal | --grace | --url | --host | --port | --user | --database) kind='text' ;;
                 --server-sessions) kind='kill wait ignore' ;;
                 --heartbeat-file | --metrics-file | --state-file | --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
                 --on-event) kind='command' ;;
+                --on-lost) kind='stop report' ;;
                 --log-format) kind='text json' ;;
                 --ssl-mode) kind='disabled required verify_ca verify_identity' ;;
             esac

@@ -133,6 +133,10 @@ complete -c dlock -n "__fish_dlock_using_subcommand hold" -l slots -d 'Let up to
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l history -d 'Keep at least the latest N runs in the history; 0 does not record this run' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l metrics-file -d 'File to which dlock writes the metrics of this run, in the Prometheus text format' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l on-event -d 'Hook to run with sh -c when the lease is granted, lost or released, and when the run is skipped' -r -f -a "(__fish_complete_command)"
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l pid -d 'Process for which the lock is held, of this user (root: any user); prints commands for a shell' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l on-lost -d 'If the lock is lost: stop PID and its descendants, or only report it [default: stop]' -r -f -a "stop\t'Stops the process and its descendants'
+report\t'Reports it'"
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l stop-signal -d 'First signal when dlock stops PID and its descendants' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l state-file -d 'File that shows the lock, its token, stop_at_ms and deadline_ms as a JSON object while the lock is held' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l grace -d 'Time from stop_at_ms to deadline_ms, in which the program ends its work [default: a sixth of the ttl, at most 10s]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'

@@ -10,6 +10,7 @@ pub mod input;
 pub mod queue;
 pub mod queue_reader;
 
+use std::fmt;
 use std::io;
 
 use crate::metrics::writer;
@@ -34,8 +35,8 @@ pub enum Event {
     /// The command's heartbeat file cannot be read. Contains the error number. A [`Event::Heartbeat`] follows if the file
     /// can be read again.
     HeartbeatUnreadable(i32),
-    /// Stdin has ended.
-    InputEnded,
+    /// Something that ends a hold, or the wait for it, has ended.
+    InputEnded(HoldInput),
     /// The state file of a hold cannot be written.
     StateFile(io::Error),
     /// A hook has ended, or was not started. Contains the result.
@@ -44,6 +45,27 @@ pub enum Event {
     Metrics(writer::Note),
     /// An event of the lease with this number.
     Lease(usize, LeaseEvent),
+}
+
+/// Something whose end ends a hold or the wait for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HoldInput {
+    /// Stdin.
+    Stdin,
+    /// The process of `--pid`. Contains its id.
+    Ward(u32),
+    /// The dlock in a shell that passes the grant on. Its end after the grant ends nothing.
+    Front,
+}
+
+impl fmt::Display for HoldInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdin => f.write_str("stdin"),
+            Self::Ward(pid) => write!(f, "process {pid}"),
+            Self::Front => f.write_str("the dlock in the shell"),
+        }
+    }
 }
 
 /// An event of one lease.

@@ -57,7 +57,13 @@ pub fn run() -> Status {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let cli = match cli::parse::parse(&arguments, &variables_without_option()) {
         Ok(cli) => cli,
-        Err(error) => return report_parse_error(&error, cli::parse::format(&arguments)),
+        Err(error) => {
+            let status = report_parse_error(&error, cli::parse::format(&arguments));
+            if status != Status::OK && cli::parse::is_for_shell(&arguments) {
+                commands::hold::print_failure(status);
+            }
+            return status;
+        }
     };
     report_panics(cli.common.log_format);
     let verbosity = match (cli.common.quiet, cli.common.verbose) {
@@ -66,6 +72,7 @@ pub fn run() -> Status {
         (false, true) => Verbosity::Verbose,
     };
     let report = Report::new(verbosity, cli.common.log_format);
+    let is_for_shell = matches!(&cli.command, Command::Hold(args) if args.pid.is_some());
     let is_exec = matches!(cli.command, Command::Exec(_) | Command::Hold(_));
     if is_exec {
         for warning in cli::environment::ignored(|name| std::env::var_os(name).is_some()) {
@@ -78,6 +85,9 @@ pub fn run() -> Status {
             let status = status_of(&error);
             let why = format!("{error:#}");
             let meta = event_meta(&error);
+            if is_for_shell {
+                commands::hold::print_failure(status);
+            }
             // With -E 0, a held lock is not a failure.
             match status {
                 Status::OK => report.info(meta.ending_with(status.code()), why),

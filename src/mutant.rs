@@ -48,6 +48,12 @@ pub enum Safeguard {
     /// The command and all its descendants are dead before the release. If disabled, descendants may still be alive.
     /// Name: `tree`.
     DeadTree,
+    /// dlock stops and kills a process that it has not started (`hold --pid`), and its descendants and strays. If disabled,
+    /// nothing of it is signalled. Name: `ward`.
+    Ward,
+    /// dlock finds the processes with the variables of the lease in their environment. If disabled, it finds only the
+    /// descendants of the process of `hold --pid`. Name: `strays`.
+    Strays,
     /// With a hand-off, the next contender may acquire the lease before the release is committed. If disabled, that
     /// contender waits for the commit, which is safe. The benchmark `line` measures the time that a hand-off saves.
     /// Name: `handoff`.
@@ -110,6 +116,8 @@ mod switch {
             "margin" => Safeguard::Margin,
             "clock" => Safeguard::OwnClock,
             "tree" => Safeguard::DeadTree,
+            "ward" => Safeguard::Ward,
+            "strays" => Safeguard::Strays,
             "handoff" => Safeguard::HandOff,
             "sessions" => Safeguard::EndedSessions,
             "lostgrant" => Safeguard::LostGrant,

@@ -68,7 +68,8 @@ const LONGEST_REMINDER_PAUSE: Duration = Duration::from_mins(5);
 pub struct Report {
     verbosity: Verbosity,
     format: Format,
-    terminal: bool,
+    /// True if stderr is the terminal of this process.
+    terminal: Cell<bool>,
     stderr: RefCell<Stderr>,
     reminded_at: Cell<Option<BootInstant>>,
     /// Time from the latest reminder to the next one, if reminders are printed on separate lines.
@@ -85,12 +86,17 @@ impl Report {
             verbosity,
             format,
             // Programs read JSON messages line by line, so a JSON message must never be overwritten.
-            terminal: format == Format::Text && terminal::is_stderr_controlling(),
+            terminal: Cell::new(format == Format::Text && terminal::is_stderr_controlling()),
             stderr: RefCell::new(Stderr::direct()),
             reminded_at: Cell::new(None),
             reminder_pause: Cell::new(FIRST_REMINDER_PAUSE),
             context: Arc::default(),
         }
+    }
+
+    /// Prints all later reminders on separate lines, because this process has left its terminal.
+    pub fn leave_terminal(&self) {
+        self.terminal.set(false);
     }
 
     /// Moves the writing of messages to a writer thread. Call this after the last fork, because a process
@@ -178,7 +184,7 @@ impl Report {
 
     /// Returns true if a reminder was printed that the next message does not overwrite.
     pub fn has_reminded(&self) -> bool {
-        self.reminded_at.get().is_some() && !self.terminal
+        self.reminded_at.get().is_some() && !self.terminal.get()
     }
 
     /// Reports why dlock waits. Prints the first reminder immediately, and later reminders at most once per
@@ -192,7 +198,7 @@ impl Report {
             let pause = self.reminder_pause.get();
             self.reminder_pause.set(next_reminder_pause(pause));
         }
-        if !self.terminal {
+        if !self.terminal.get() {
             return self.info(meta, text);
         }
         if self.verbosity >= Verbosity::Normal
@@ -210,12 +216,12 @@ impl Report {
     pub fn is_reminder_due(&self) -> bool {
         self.verbosity >= Verbosity::Normal
             && self.has_passed(read_pause(self.reminder_pause.get()))
-            && (!self.terminal || terminal::foreground_stderr_width().is_some())
+            && (!self.terminal.get() || terminal::foreground_stderr_width().is_some())
     }
 
     /// Returns true if `pause` has passed since the latest reminder or, on a terminal, [`REWRITE_INTERVAL`].
     fn has_passed(&self, pause: Duration) -> bool {
-        let interval = match self.terminal {
+        let interval = match self.terminal.get() {
             true => REWRITE_INTERVAL,
             false => pause,
         };
@@ -224,13 +230,13 @@ impl Report {
     }
 
     /// Returns true if reminders are rewritten in place, on a terminal.
-    pub const fn rewrites_reminders(&self) -> bool {
-        self.terminal
+    pub fn rewrites_reminders(&self) -> bool {
+        self.terminal.get()
     }
 
     /// Makes the next reminder on a terminal print without a pause, because the size of the terminal has changed.
     pub fn resized(&self) {
-        if self.terminal {
+        if self.terminal.get() {
             self.reminded_at.set(None);
         }
     }

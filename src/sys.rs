@@ -28,3 +28,4 @@ pub mod tcp;
 pub mod terminal;
 pub mod tree;
 pub mod user;
+pub mod ward;

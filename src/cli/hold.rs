@@ -3,19 +3,31 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::run::RunArgs;
+use crate::sys::stop_signal;
 
 /// The examples in the help text.
 const EXAMPLES: &str = "\
 dlock hold deploy --json             # a program reads the events, and closes stdin to release the lock\n\
 dlock hold deploy                    # on a terminal: until Ctrl-C or Ctrl-D\n\
-dlock hold app --holder 10.0.0.7:80  # in a service unit: until SIGTERM";
+dlock hold app --holder 10.0.0.7:80  # in a service unit: until SIGTERM\n\
+eval \"$(dlock hold deploy --pid $$ --wait 10m)\"  # in a script; with set -e, a failure stops the script";
+
+/// What dlock does to the process of `--pid` if the lock is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OnLost {
+    /// Stops the process and its descendants.
+    Stop,
+    /// Reports it.
+    Report,
+}
 
 /// Options of `hold`.
 #[derive(Debug, Args)]
 #[command(
+    override_usage = "dlock hold [OPTIONS] <NAME>\n       dlock hold [OPTIONS] <NAME> --pid <PID>",
     after_help = super::footer::footer(EXAMPLES),
     after_long_help = super::footer::long_footer("hold", EXAMPLES)
 )]
@@ -23,6 +35,40 @@ pub struct HoldArgs {
     /// Options of every run.
     #[command(flatten)]
     pub run: RunArgs,
+
+    /// Process for which the lock is held, of this user (root: any user); prints commands for a shell.
+    ///
+    /// dlock prints shell commands when the lock is held, and exits. A process in the background holds the lock until the
+    /// process PID has ended, and stops PID and its descendants before the lease ends. On failure, dlock prints a command with
+    /// which a script stops under set -e.
+    #[arg(long, value_name = "PID", conflicts_with = "json")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
+    #[arg(help_heading = "Holding")]
+    pub pid: Option<u32>,
+
+    /// If the lock is lost: stop PID and its descendants, or only report it [default: stop].
+    #[arg(
+        long,
+        env = "DLOCK_OPT_ON_LOST",
+        value_name = "stop|report",
+        requires = "pid"
+    )]
+    #[arg(hide_possible_values = true)]
+    #[arg(help_heading = "Holding")]
+    pub on_lost: Option<OnLost>,
+
+    /// First signal when dlock stops PID and its descendants.
+    ///
+    /// SIGNAL is a name or a number. SIGKILL follows after the grace period.
+    #[arg(
+        long,
+        env = "DLOCK_OPT_STOP_SIGNAL",
+        value_name = "SIGNAL",
+        default_value = "TERM"
+    )]
+    #[arg(value_parser = stop_signal::parse)]
+    #[arg(help_heading = "Limits")]
+    pub stop_signal: i32,
 
     /// Print each event as one JSON object on one line of stdout.
     ///

@@ -181,6 +181,13 @@ pub fn format(arguments: &[OsString]) -> Format {
     }
 }
 
+/// Returns true if a shell runs the output of a command line, whose options may be invalid.
+#[must_use]
+pub fn is_for_shell(arguments: &[OsString]) -> bool {
+    let is_pid = |word: &OsString| word.as_bytes().starts_with(b"--pid");
+    arguments.iter().any(|word| word == "hold") && arguments.iter().any(is_pid)
+}
+
 /// Returns the message for a subcommand that does not exist.
 #[must_use]
 pub fn unknown_subcommand(word: &str) -> String {

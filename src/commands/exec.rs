@@ -13,8 +13,8 @@ pub(super) mod nested;
 mod observers;
 pub(super) mod plan;
 mod run_lease;
-mod start;
-mod supervised;
+pub(super) mod start;
+pub(super) mod supervised;
 pub(super) mod work;
 
 use self::driver::Driver;
@@ -53,8 +53,8 @@ pub fn run(args: ExecArgs, targets: Targets, report: &Report) -> anyhow::Result<
         return Err(plan.run_under(&action, token, report).into());
     }
     let driver = plan.start(targets, report, |owner_ids, targets| {
-        let monitor = plan.start_monitor(owner_ids, targets)?;
-        let command = SupervisedCommand::new(&plan, report, monitor.clone());
+        let monitor = plan.start_monitor(plan.prepared(targets), owner_ids, targets)?;
+        let command = SupervisedCommand::new(&plan, report, monitor.clone(), None);
         Ok((Box::new(command), Some(monitor)))
     })?;
     Ok(drive(driver, report)?)

@@ -6,11 +6,11 @@
 //!                                     ◀──ParentMessage──
 //! ```
 //! The monitor is forked before the parent starts a thread, and has one thread. It waits only for messages, for the
-//! deadline on the boot clock, and for children that end. The [`supervisor`] decides which signals the command gets. If
+//! deadline on the boot clock, and for the end of a process. The [`supervisor`] decides which signals the command gets. If
 //! the parent dies, the monitor immediately kills the command's whole tree. Then nothing else of dlock is left, and the
 //! caller of [`Monitor::start`] decides what the monitor does with the leases. If the parent freezes, the monitor stops
 //! the tree at the deadline: it sends the stop signal and, after the grace period, SIGKILL. If the monitor dies, the kernel
-//! kills the command, and the parent inherits the remaining processes of the tree and kills them ([`Tree::inherited`]).
+//! kills the command, and the parent inherits the remaining processes of the tree and kills them ([`CommandTree::inherited`]).
 //! If the monitor is stopped by a signal, the parent resumes it. If the monitor misses a deadline for any reason, the
 //! parent kills the monitor.
 //!
@@ -18,8 +18,12 @@
 //! the parent or the monitor dies, the surviving process can therefore still find the whole tree. Until the tree is dead,
 //! the monitor does not use the database, because it must wait only for messages, the deadline and its children.
 //!
+//! For `dlock hold --pid`, a *ward* takes the place of the command: a process that dlock has not started. The monitor is no
+//! ancestor of it, so `sys::ward` finds its processes in another way. If the monitor dies, the kernel does not kill a ward, so
+//! the parent does.
+//!
 //! [`supervisor`]: crate::process::supervisor
-//! [`Tree::inherited`]: crate::sys::tree::Tree::inherited
+//! [`CommandTree::inherited`]: crate::sys::tree::CommandTree::inherited
 
 mod backchannel;
 mod event_loop;
@@ -31,10 +35,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 pub use self::backchannel::{LeftLeases, MonitorEnd, MonitorMessage, ParentMessage, Start};
-pub use self::event_loop::{NAME, StopRules};
+pub use self::event_loop::{StopRules, Subject};
 pub use self::killing::Killing;
 use crate::sys::channel::{Channel, Received};
-use crate::sys::pending_child::PreparedCommand;
 use crate::sys::process::{self, ForkedProcess};
 
 /// If the monitor has not killed the command this long after the deadline, the parent kills the monitor. This time is
@@ -52,15 +55,15 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Forks the monitor of `action`, which then forks the process that will execute `command`, and stops the command as
-    /// `rules` say. If the parent dies while the command runs, the monitor calls `end_leases` when the whole tree is dead.
+    /// Forks the monitor of `action`, which stops `subject` as `rules` say. For a command, the monitor forks the process that
+    /// will execute it. If the parent dies while the command runs, the monitor calls `end_leases` when the whole tree is dead.
     /// The parent must not have started a thread yet.
     ///
     /// # Errors
     /// Fails if the kernel cannot create a process or a descriptor.
     pub fn start(
         action: &str,
-        command: PreparedCommand,
+        subject: Subject,
         rules: StopRules,
         end_leases: impl FnOnce(LeftLeases),
     ) -> io::Result<Self> {
@@ -69,7 +72,7 @@ impl Monitor {
         // The new process drops the parent's end of the channel. Otherwise the monitor would not detect the parent's
         // death.
         let (process, parent_end) = process::fork(parent_end, move || {
-            match event_loop::run_event_loop(action, &monitor_end, command, rules) {
+            match event_loop::run_event_loop(action, &monitor_end, subject, rules) {
                 Ok(Some(left)) => end_leases(left),
                 Ok(None) => {}
                 // After an error, the parent handles the end of the monitor like its death, and reports the error.

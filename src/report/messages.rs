@@ -501,7 +501,7 @@ pub fn session(listed: &ListedSession) -> String {
 
 /// Describes the processes that the command of `action` left and that were then killed.
 #[must_use]
-pub fn killed_leftovers(locks: impl Display, leftovers: &Leftovers) -> String {
+pub fn killed_leftovers(owner: impl Display, leftovers: &Leftovers) -> String {
     let Leftovers { number, shown } = leftovers;
     let name = |(pid, name): &(u32, String)| match name.as_str() {
         "" => pid.to_string(),
@@ -513,7 +513,7 @@ pub fn killed_leftovers(locks: impl Display, leftovers: &Leftovers) -> String {
         named.push(format!("{more} more"));
     }
     format!(
-        "killed {} that the command of {locks} left running: {}",
+        "killed {} that {owner} left running: {}",
         processes(*number),
         named.join(", ")
     )

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{FileType, fstat};
+use rustix::pipe::{PipeFlags, pipe_with};
 
 /// Pause after a read that a terminal has refused, because this process is in the background.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -42,6 +43,15 @@ pub fn kind() -> InputKind {
 pub fn copies() -> io::Result<(File, File)> {
     let copy = |stream: BorrowedFd| stream.try_clone_to_owned().map(File::from);
     Ok((copy(io::stdin().as_fd())?, copy(io::stdout().as_fd())?))
+}
+
+/// Returns the read end and the write end of a pipe that does not block.
+///
+/// # Errors
+/// Fails if the kernel has no free descriptor.
+pub fn pipe() -> io::Result<(File, File)> {
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+    Ok((reader.into(), writer.into()))
 }
 
 /// Reads `input` and ignores what it reads. Returns at the end of it.

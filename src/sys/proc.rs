@@ -16,6 +16,9 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal,
 };
 
+/// The position of the start time, which is field 22 of a `stat` file, after the name.
+const STARTED: usize = 19;
+
 /// In place of the start time of a child that `/proc` hides.
 const HIDDEN: u64 = 0;
 
@@ -33,15 +36,22 @@ impl Process {
         read_stat(self.pid).is_ok_and(|(process, _)| process == self)
     }
 
+    /// Returns the process that has the id `pid`. None if there is none.
+    pub(super) fn find(pid: i32) -> Option<Self> {
+        read_stat(pid).ok().map(|(process, _)| process)
+    }
+
     /// Returns the name of the process, which the kernel cuts to 15 bytes. It is empty if `/proc` hides the process. None if
-    /// the process is dead.
+    /// the process is dead, even if a later process has its id.
     pub(super) fn name_if_alive(self) -> Option<String> {
         if self.started == HIDDEN {
             return Some(String::new());
         }
         let stat = fs::read(format!("/proc/{}/stat", self.pid)).ok()?;
         let (before, fields) = split_stat(&stat)?;
-        let is_dead = fields.starts_with('Z') || fields.starts_with('X');
+        let started = fields.split_whitespace().nth(STARTED);
+        let is_later = started.and_then(|it| it.parse().ok()) != Some(self.started);
+        let is_dead = is_later || fields.starts_with('Z') || fields.starts_with('X');
         let name = before.splitn(2, |byte| *byte == b'(').nth(1)?;
         (!is_dead).then(|| String::from_utf8_lossy(name).into_owned())
     }
@@ -118,6 +128,20 @@ fn find_below(parent: i32, children: &[i32]) -> (Vec<Process>, bool) {
         }
     }
     (found, is_complete)
+}
+
+/// Returns all descendants of `process`, and false as the second value if the list may be incomplete.
+pub(super) fn below(process: Process) -> (Vec<Process>, bool) {
+    match children_of(process.pid) {
+        Ok(children) => find_below(process.pid, &children),
+        Err(_) => (Vec::new(), false),
+    }
+}
+
+/// Returns the ids of all processes that `/proc` shows.
+pub(super) fn all() -> io::Result<impl Iterator<Item = i32>> {
+    let entries = fs::read_dir("/proc")?;
+    Ok(entries.filter_map(|entry| number(entry.ok()?.file_name().to_str()?)))
 }
 
 /// Returns the processes in `children` that exist and still have the parent `parent`.
@@ -201,9 +225,7 @@ fn read_child_list(thread: &Path) -> io::Result<Vec<i32>> {
 fn children_by_parent(pid: i32) -> io::Result<Vec<i32>> {
     // Fails if /proc is not mounted. If this check were missing, the result would be an empty list.
     read_stat(pid)?;
-    let processes =
-        fs::read_dir("/proc")?.filter_map(|entry| number(entry.ok()?.file_name().to_str()?));
-    Ok(processes
+    Ok(all()?
         .filter(|process| parent(*process) == Some(pid))
         .collect())
 }
@@ -217,12 +239,14 @@ pub(super) fn is_below_us(pid: u32) -> bool {
 /// Returns true if this process, or one of its ancestors, has the name `name` and the parent `pid`.
 #[must_use]
 pub fn is_above_us(name: &CStr, pid: u32) -> bool {
-    let is_called = |process| {
-        fs::read(format!("/proc/{process}/comm"))
-            .is_ok_and(|comm| comm.strip_suffix(b"\n") == Some(name.to_bytes()))
-    };
     let is_child = |process| parent(process).is_some_and(|above| above.cast_unsigned() == pid);
-    ancestry(own_pid()).any(|process| is_child(process) && is_called(process))
+    ancestry(own_pid()).any(|process| is_child(process) && is_called(process, name))
+}
+
+/// Returns true if the process `pid` has the name `name`.
+pub(super) fn is_called(pid: i32, name: &CStr) -> bool {
+    fs::read(format!("/proc/{pid}/comm"))
+        .is_ok_and(|comm| comm.strip_suffix(b"\n") == Some(name.to_bytes()))
 }
 
 /// Returns true if the parent of the process `pid` is this process or one of its ancestors.
@@ -233,7 +257,7 @@ pub fn is_child_above_us(pid: u32) -> bool {
 }
 
 /// Returns the process `pid` and its ancestors, nearest first, as far as `/proc` shows them.
-fn ancestry(pid: i32) -> impl Iterator<Item = i32> {
+pub(super) fn ancestry(pid: i32) -> impl Iterator<Item = i32> {
     iter::successors(Some(pid), |pid| parent(*pid))
 }
 
@@ -259,11 +283,11 @@ fn own_pid() -> i32 {
 
 /// Reads the process that has the id `pid`, and the id of its parent.
 fn read_stat(pid: i32) -> io::Result<(Process, i32)> {
-    // The parent is field 4 and the start time is field 22.
+    // The parent is field 4.
     let fields = stat_from_state(&format!("/proc/{pid}/stat"))?;
     let mut words = fields.split_whitespace().skip(1);
     let parent = words.next().and_then(number);
-    let started = words.nth(17).and_then(|word| word.parse().ok());
+    let started = words.nth(STARTED - 2).and_then(|word| word.parse().ok());
     match (parent, started) {
         (Some(parent), Some(started)) => Ok((Process { pid, started }, parent)),
         _ => Err(io::ErrorKind::InvalidData.into()),
@@ -272,7 +296,7 @@ fn read_stat(pid: i32) -> io::Result<(Process, i32)> {
 
 /// Returns the fields of a `stat` file from field 3, the state of the process. Field 2 is a name in parentheses that may
 /// contain any bytes: the kernel cuts a long name, also in the middle of a character.
-fn stat_from_state(file: &str) -> io::Result<String> {
+pub(super) fn stat_from_state(file: &str) -> io::Result<String> {
     let stat = fs::read(file)?;
     let fields = split_stat(&stat).map(|(_, fields)| fields.to_owned());
     Ok(fields.unwrap_or_default())

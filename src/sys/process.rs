@@ -5,8 +5,10 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::process::ExitStatus;
 use std::thread;
 use std::time::Duration;
 
@@ -14,7 +16,7 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, getpid, getppid, pidfd_open, pidfd_send_signal,
-    set_child_subreaper, set_parent_process_death_signal, setpgid, wait, waitpid,
+    set_child_subreaper, set_parent_process_death_signal, setpgid, setsid, wait, waitpid,
 };
 
 use super::boot_timer::wait_for;
@@ -28,6 +30,12 @@ const THREAD_REMOVAL_LIMIT: Duration = Duration::from_secs(1);
 /// kernel has no pidfds.
 const END_LIMIT: Duration = Duration::from_millis(200);
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
+
+/// The name of a monitor in process lists.
+pub const MONITOR: &CStr = c"lease-monitor";
+
+/// The name in process lists of a process that holds a lease in the background.
+pub const HOLDER: &CStr = c"lease-holder";
 
 /// The reason why a command cannot be started.
 #[derive(Debug)]
@@ -95,6 +103,20 @@ pub(super) fn candidates(program: &OsStr, path: Option<&OsStr>) -> impl Iterator
 /// process had other threads, the new process would contain only a copy of the forking thread, and could wait forever
 /// for a lock that another thread held during the fork.
 pub fn fork<K>(kept: K, work: impl FnOnce()) -> io::Result<(ForkedProcess, K)> {
+    let Some(process) = split()? else {
+        drop(kept);
+        let outcome = catch_unwind(AssertUnwindSafe(work));
+        // SAFETY: the call never returns, and runs no destructor or exit handler.
+        unsafe { libc::_exit(i32::from(outcome.is_err())) }
+    };
+    Ok((process, kept))
+}
+
+/// Continues in two processes. Returns the new process in this process, and None in the new process.
+///
+/// # Errors
+/// Fails in the same cases as [`fork`].
+pub fn split() -> io::Result<Option<ForkedProcess>> {
     // The link count of this directory is two plus the number of threads, because each thread has a subdirectory. If
     // /proc is not mounted, the number of threads is unknown and counts as one.
     let has_threads = || std::fs::metadata("/proc/self/task").is_ok_and(|tasks| tasks.nlink() > 3);
@@ -108,15 +130,12 @@ pub fn fork<K>(kept: K, work: impl FnOnce()) -> io::Result<(ForkedProcess, K)> {
     // SAFETY: this process has no other thread, so the new process may do everything that this process may do.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        drop(kept);
-        let outcome = catch_unwind(AssertUnwindSafe(work));
-        // SAFETY: the call never returns, and runs no destructor or exit handler.
-        unsafe { libc::_exit(i32::from(outcome.is_err())) }
+        return Ok(None);
     }
     // fork(2) returns -1 after an error.
     let pid = Pid::from_raw(pid.max(0)).ok_or_else(io::Error::last_os_error)?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok();
-    Ok((ForkedProcess { pid, pidfd }, kept))
+    Ok(Some(ForkedProcess { pid, pidfd }))
 }
 
 /// Makes the kernel kill this process when the thread of `parent` that forked this process ends.
@@ -166,6 +185,20 @@ impl ForkedProcess {
         self.pid.as_raw_pid().cast_unsigned()
     }
 
+    /// Returns how the process has ended, and reaps it. None if it is alive, or already reaped. Call this method only on the
+    /// thread that forked the process.
+    #[must_use]
+    pub fn try_wait(&self) -> Option<ExitStatus> {
+        let waited = waitpid(Some(self.pid), WaitOptions::NOHANG | OWN_CHILDREN);
+        let (_, status) = waited.ok()??;
+        Some(ExitStatus::from_raw(status.as_raw()))
+    }
+
+    /// Sends `signal` to the process. Call this method only before the process is reaped.
+    pub fn signal(&self, signal: i32) {
+        signal::send(self.pid.as_raw_pid(), signal);
+    }
+
     /// Waits until the process has ended, but at most `END_LIMIT`, and reaps it. Call this method only on the thread that
     /// forked the process.
     pub fn wait(&self) {
@@ -201,6 +234,17 @@ impl ForkedProcess {
 /// Fails on Linux before 3.4.
 pub fn become_subreaper() -> io::Result<()> {
     Ok(set_child_subreaper(Some(getpid()))?)
+}
+
+/// Makes this process the leader of a new session without a terminal, and sets `name` as its name in process lists.
+///
+/// # Errors
+/// Fails if this process is the leader of a process group.
+pub fn begin_session(name: &CStr) -> io::Result<()> {
+    // A failure of this call does not matter for the session.
+    let _ = rustix::thread::set_name(name);
+    setsid()?;
+    Ok(())
 }
 
 /// Moves this process to a new process group, and sets `name` as its name, and `name` and `about` as its command line in

@@ -1,13 +1,14 @@
-//! The command's tree: the command and all its descendants, in any process group or session. This module signals the
-//! whole tree and detects when the tree is dead.
+//! A tree: a process and all its descendants, in any process group or session. This module signals the whole tree of a
+//! command and detects when the tree is dead. The module `ward` does the same for a process that dlock has not started.
 //!
-//! The process that uses this module must be a [subreaper](super::process::become_subreaper). When a process of the
+//! The process that uses a [`CommandTree`] must be a [subreaper](super::process::become_subreaper). When a process of the
 //! tree dies, its children become children of the subreaper, so every process of the tree remains a descendant of the
-//! subreaper. Only the thread that holds the [`Tree`] reaps these processes, so the kernel cannot reuse the id of a
+//! subreaper. Only the thread that holds the [`CommandTree`] reaps these processes, so the kernel cannot reuse the id of a
 //! child before this thread has reaped the child.
 
 use std::collections::BTreeSet;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -55,9 +56,8 @@ pub struct Leftovers {
 }
 
 impl Leftovers {
-    /// Finds the living processes among `children`, which are unreaped children of this thread, and their descendants.
-    fn find(children: &[i32]) -> Self {
-        let (found, _) = find(children);
+    /// Returns the living processes among `found`.
+    pub(super) fn among(found: impl IntoIterator<Item = Process>) -> Self {
         let named = found.into_iter().filter_map(|process| {
             let name = process.name_if_alive()?;
             Some((process.pid.cast_unsigned(), name))
@@ -69,9 +69,44 @@ impl Leftovers {
     }
 }
 
+/// The processes that run under the leases.
+pub trait Tree {
+    /// Returns true if no process of the tree is alive.
+    #[must_use]
+    fn reap(&mut self) -> bool;
+
+    /// Returns how the root ended. None if it has not ended or was never a child of this process.
+    fn end(&self) -> Option<ExitReason>;
+
+    /// Returns the processes that the root left when it ended.
+    fn leftovers(&self) -> &Leftovers;
+
+    /// Sends `signal` to the root, but not to its descendants. Returns false if the kernel refused this, because the root
+    /// has become another user.
+    #[must_use]
+    fn signal_root(&self, signal: i32) -> bool;
+
+    /// Sends SIGKILL to every living process of the tree. Returns the id of a process that is not dead yet, or 0 if `/proc`
+    /// does not show it. None if there is no such process. Call this method only if [`reap`](Self::reap) returned false. The
+    /// caller must repeat the call until the tree is dead, because a process that is forked during the call may be missed.
+    #[must_use]
+    fn kill_all(&mut self) -> Option<u32>;
+
+    /// Signals every process that `broadcast` must still reach. Returns true if no further call is necessary: the
+    /// search found no such process and no sign that the search was incomplete, or `/proc` is not mounted. The caller
+    /// must repeat the call until it returns true.
+    #[must_use]
+    fn send(&mut self, broadcast: &mut Broadcast) -> bool;
+
+    /// Returns a descriptor that becomes readable when the root ends. None if it has ended, or if a SIGCHLD reports its end.
+    fn watched(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
 /// A command and all its descendants.
 #[derive(Debug, Default)]
-pub struct Tree {
+pub struct CommandTree {
     /// The process id of the command. None after the command is reaped, or if the command was never a child of this
     /// process.
     command: Option<Pid>,
@@ -101,12 +136,37 @@ impl Broadcast {
             reached: BTreeSet::new(),
         }
     }
+
+    /// Signals each process in `found` that it must still reach with `send`, which returns false if the process no longer
+    /// exists. Returns true if there was no process to reach.
+    pub(super) fn reach(
+        &mut self,
+        found: impl IntoIterator<Item = Process>,
+        send: impl Fn(Process, &[Signal]) -> bool,
+    ) -> bool {
+        let began = self.began.since_boot().as_millis() * TICKS / 1000;
+        // The first pass finds all processes before it signals any of them.
+        let is_first = self.reached.is_empty();
+        let mut is_over = true;
+        for process in found {
+            let is_later = !is_first && u128::from(process.started) >= began;
+            if is_later || self.reached.contains(&process) {
+                continue;
+            }
+            // If the found process has died since the search, there may be children that the search missed.
+            is_over = false;
+            if send(process, &self.signals) {
+                self.reached.insert(process);
+            }
+        }
+        is_over
+    }
 }
 
 /// In place of the id of a process that `/proc` does not show.
 const UNKNOWN: i32 = 0;
 
-impl Tree {
+impl CommandTree {
     /// Creates the tree that has `command` as its root.
     #[must_use]
     pub fn of(command: &PendingChild) -> Self {
@@ -124,16 +184,26 @@ impl Tree {
         Self::default()
     }
 
-    /// Reaps all dead processes. Returns true if no process of the tree remains.
-    #[must_use]
-    pub fn reap(&mut self) -> bool {
+    fn signal_group(&self, signals: &[Signal]) {
+        if let Some(command) = self.command {
+            let command = command.as_raw_pid();
+            let target = if self.own_group { -command } else { command };
+            for signal in signals {
+                signal::send(target, signal.as_raw());
+            }
+        }
+    }
+}
+
+impl Tree for CommandTree {
+    fn reap(&mut self) -> bool {
         let peek = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let has_ended = |command| matches!(waitid(WaitId::Pid(command), peek), Ok(Some(_)));
         if let Some(command) = self.command.filter(|command| has_ended(*command)) {
             // The orphans of the command are children of this process from the moment of the command's end.
             let mut orphans = own_children().unwrap_or_default();
             orphans.retain(|pid| *pid != command.as_raw_pid());
-            self.leftovers = Leftovers::find(&orphans);
+            self.leftovers = Leftovers::among(find(&orphans).0);
             // The kernel does not reuse the group's id before the command is reaped. `kill_all` also kills the
             // remaining processes, but this signal works even if /proc is not mounted.
             self.signal_group(&[Signal::KILL]);
@@ -152,31 +222,20 @@ impl Tree {
         }
     }
 
-    /// Returns how the command ended. None if it has not ended or was never a child of this process.
-    #[must_use]
-    pub const fn end(&self) -> Option<ExitReason> {
+    fn end(&self) -> Option<ExitReason> {
         self.end
     }
 
-    /// Returns the processes that the command left when it ended.
-    #[must_use]
-    pub const fn leftovers(&self) -> &Leftovers {
+    fn leftovers(&self) -> &Leftovers {
         &self.leftovers
     }
 
-    /// Sends `signal` to the command itself, but not to its descendants. Returns false if the kernel refused this, because
-    /// the command has become another user.
-    #[must_use]
-    pub fn signal_command(&self, signal: i32) -> bool {
+    fn signal_root(&self, signal: i32) -> bool {
         let command = self.command.map(Pid::as_raw_pid);
         command.is_none_or(|command| signal::send(command, signal))
     }
 
-    /// Sends SIGKILL to every living process of the tree. Returns the id of a child that is not yet reaped, or 0 if `/proc`
-    /// does not show it. None if there is no such child. Call this method only if [`reap`](Self::reap) returned false. The
-    /// caller must repeat the call until the tree is dead, because a process that is forked during the call may be missed.
-    #[must_use]
-    pub fn kill_all(&self) -> Option<u32> {
+    fn kill_all(&mut self) -> Option<u32> {
         let mut broadcast = Broadcast::new(&[libc::SIGKILL], BootInstant::new(Duration::ZERO));
         // The signal to the group is immediate, and works even if /proc is not mounted. The search through /proc takes
         // about 0.1 ms for each process.
@@ -189,11 +248,7 @@ impl Tree {
         alive.and_then(|pid| u32::try_from(pid).ok())
     }
 
-    /// Signals every process that `broadcast` must still reach. Returns true if no further call is necessary: the
-    /// search found no such process and no sign that the search was incomplete, or `/proc` is not mounted. The caller
-    /// must repeat the call until it returns true.
-    #[must_use]
-    pub fn send(&self, broadcast: &mut Broadcast) -> bool {
+    fn send(&mut self, broadcast: &mut Broadcast) -> bool {
         let children = match own_children() {
             Ok(children) => children,
             // If /proc is not mounted, only the command and its process group can be found.
@@ -203,37 +258,16 @@ impl Tree {
             }
             Err(_) => return false,
         };
-        let began = broadcast.began.since_boot().as_millis() * TICKS / 1000;
-        // The first pass finds all processes before it signals any of them.
-        let is_first = broadcast.reached.is_empty();
-        let (found, mut is_complete) = find(&children);
-        for process in found {
-            let is_later = !is_first && u128::from(process.started) >= began;
-            if is_later || broadcast.reached.contains(&process) {
-                continue;
+        let (found, is_complete) = find(&children);
+        let is_over = broadcast.reach(found, |process, signals| {
+            if !children.contains(&process.pid) {
+                return process.signal(signals);
             }
-            // If the found process has died since the search, the subreaper may have adopted children that the search
-            // missed.
-            is_complete = false;
-            if children.contains(&process.pid) {
-                for signal in &broadcast.signals {
-                    signal::send(process.pid, signal.as_raw());
-                }
-            } else if !process.signal(&broadcast.signals) {
-                continue;
-            }
-            broadcast.reached.insert(process);
-        }
-        is_complete
-    }
-
-    fn signal_group(&self, signals: &[Signal]) {
-        if let Some(command) = self.command {
-            let command = command.as_raw_pid();
-            let target = if self.own_group { -command } else { command };
             for signal in signals {
-                signal::send(target, signal.as_raw());
+                signal::send(process.pid, signal.as_raw());
             }
-        }
+            true
+        });
+        is_over && is_complete
     }
 }

@@ -50,6 +50,7 @@ mod hidden_processes;
 mod hide_credentials;
 mod history;
 mod hold;
+mod hold_pid;
 mod hook;
 mod hosts;
 mod inherited_state;

@@ -45,7 +45,7 @@ pub(crate) fn kill(kind: KillKind, parent: u32, port: u16) {
 
 /// Returns the processes of the command: the descendants of the monitor.
 fn command(parent: u32) -> Vec<Process> {
-    let monitor = dlock::process::monitor::NAME.to_string_lossy();
+    let monitor = dlock::sys::process::MONITOR.to_string_lossy();
     let monitor = tree(parent).into_iter().find(|it| it.name == monitor);
     monitor.map_or_else(Vec::new, |monitor| tree(monitor.pid).split_off(1))
 }

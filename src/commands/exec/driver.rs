@@ -210,12 +210,12 @@ impl Driver<'_> {
                 self.heartbeat_checked(None);
                 self.keepers.handle_all(now, || Input::Heartbeat);
             }
-            Some(Event::InputEnded) if self.is_working() => {
-                let event = self.work.input_ended();
+            Some(Event::InputEnded(input)) if self.is_working() => {
+                let event = self.work.input_ended(input);
                 self.work_event(event);
             }
-            Some(Event::InputEnded) if self.end.is_none() => {
-                let why = format!("stdin ended before {} was held", self.plan.names);
+            Some(Event::InputEnded(input)) if self.end.is_none() => {
+                let why = format!("{input} ended before {} was held", self.plan.names);
                 self.give_up(ExitError::new(Status::HELD, why));
             }
             Some(Event::StateFile(error)) => {
@@ -223,7 +223,7 @@ impl Driver<'_> {
                 self.report.info(EventKind::Message, text);
             }
             Some(Event::HeartbeatUnreadable(errno)) => self.heartbeat_checked(Some(errno)),
-            Some(Event::InputEnded | Event::Hook(..) | Event::Metrics(_)) => {}
+            Some(Event::InputEnded(_) | Event::Hook(..) | Event::Metrics(_)) => {}
             None => {
                 self.report_turn();
                 if let (true, Some(deadline)) = (self.is_working(), self.keepers.deadline()) {

@@ -16,13 +16,12 @@ use crate::commands::{QUERY_TIMEOUT, query_within};
 use crate::exit::{ExitError, Status};
 use crate::lease::Token;
 use crate::lease::limit::Limit;
-use crate::process::monitor;
 use crate::report::messages;
 use crate::store::target::{Address, Targets};
 use crate::store::{
     Contender, FailureKind, Lease, LockRecord, OuterLease, Request, Response, Store,
 };
-use crate::sys::{clock, host, proc};
+use crate::sys::{clock, host, proc, process};
 
 /// Pause between two attempts to reach the server. The attempts end after `--connect-timeout`.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -107,9 +106,10 @@ pub(in crate::commands) fn outer_token(
     // id.
     let is_inherited = |lease: &Lease| {
         let holder = &lease.holder;
-        // The program of a hold is not below it. Its own children have the variable from the program.
+        // The program of a hold is not below it. Its own children have the variable from the program. A hold of --pid is in
+        // the background, so its parent is one that adopts orphans, also those of this process.
         let is_hold = || hold_pid() == Some(holder.pid) && proc::is_child_above_us(holder.pid);
-        let is_above = || proc::is_above_us(monitor::NAME, holder.pid);
+        let is_above = || proc::is_above_us(process::MONITOR, holder.pid);
         holder.host == host::name() && (is_above() || is_hold())
     };
     if !lease.is_some_and(is_inherited) {

@@ -57,7 +57,7 @@ pub(in crate::commands) struct RunPlan {
     pub(super) conflict_status: Status,
     /// Whether this process stops itself on Ctrl-Z.
     pub(super) job_control: JobControl,
-    pub(super) stop_signal: i32,
+    pub(in crate::commands) stop_signal: i32,
     pub(super) observe: ObserveArgs,
     /// The environment variables that the command and the hooks do not get.
     pub(super) hidden_variables: Vec<OsString>,

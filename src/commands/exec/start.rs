@@ -17,7 +17,7 @@ use crate::event::event_loop::EventLoop;
 use crate::event::heartbeat;
 use crate::event::queue::EventQueue;
 use crate::lease::OwnerId;
-use crate::process::monitor::{Monitor, StopRules};
+use crate::process::monitor::{Monitor, StopRules, Subject};
 use crate::protocol::keeper::KeeperSettings;
 use crate::protocol::keepers::Keepers;
 use crate::report::Report;
@@ -92,26 +92,36 @@ impl RunPlan {
         Ok(driver)
     }
 
-    /// Starts the monitor, which delays the command until the grant. If this process dies, the monitor ends the leases with
-    /// `owner_ids`.
+    /// Returns the command with its environment and its process group.
+    pub(super) fn prepared(&self, targets: &Targets) -> Subject {
+        let additions = self.variables(targets);
+        let names = self.contenders.iter().map(|it| it.action.to_string());
+        let hidden = &self.hidden_variables;
+        let shares_terminal = self.shares_terminal();
+        let command = PreparedCommand::new(&self.command, &additions, hidden, shares_terminal);
+        Subject::Command(command.under(names.collect()))
+    }
+
+    /// Returns true if the terminal's signals reach the command directly.
+    fn shares_terminal(&self) -> bool {
+        self.job_control == JobControl::Announced
+    }
+
+    /// Starts the monitor of `subject`, which delays a command until the grant. If this process dies, the monitor ends the
+    /// leases with `owner_ids`.
     ///
     /// # Errors
     /// Fails if the kernel cannot create a process.
-    pub(super) fn start_monitor(
+    pub(in crate::commands) fn start_monitor(
         &self,
+        subject: Subject,
         owner_ids: &[OwnerId],
         targets: &Targets,
     ) -> anyhow::Result<Monitor> {
-        let timing = self.keeper.timing;
-        let additions = self.variables(targets);
-        let names = self.contenders.iter().map(|it| it.action.to_string());
-        let shares_terminal = self.job_control == JobControl::Announced;
-        let hidden = &self.hidden_variables;
-        let command = PreparedCommand::new(&self.command, &additions, hidden, shares_terminal);
         let rules = StopRules {
             stop_signal: self.stop_signal,
-            grace: timing.grace,
-            shares_terminal,
+            grace: self.keeper.timing.grace,
+            shares_terminal: self.shares_terminal(),
         };
         let abandoned = Abandoned {
             leases: owner_ids
@@ -126,7 +136,7 @@ impl RunPlan {
             },
             min_hold: self.min_hold,
         };
-        Monitor::start(&self.names, command.under(names.collect()), rules, |left| {
+        Monitor::start(&self.names, subject, rules, |left| {
             abandoned.end(&left);
         })
         .context("cannot start the monitor")

@@ -1,4 +1,4 @@
-//! The command under the monitor: its start, its signals, and its end. Runs on the main thread.
+//! The command, or the ward of `dlock hold --pid`, under the monitor: its start, its signals, and its end. Runs on the main thread.
 
 use std::time::Duration;
 
@@ -20,17 +20,22 @@ use crate::sys::process::ExecError;
 use crate::sys::signal::{self, Signal};
 use crate::sys::signal_name::describe;
 use crate::sys::socket::Interrupter;
-use crate::sys::tree::{ExitReason, Leftovers, Tree};
+use crate::sys::tree::{CommandTree, ExitReason, Leftovers, Tree};
+use crate::sys::ward::{Ward, WardLease, WardTree};
 
 /// Time from the grant to the first look at the connections of the command. A command without a connection to the
 /// database often ends sooner, and then costs nothing.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
 
 /// The command of this process.
-pub(super) struct SupervisedCommand<'a> {
+pub(in crate::commands) struct SupervisedCommand<'a> {
     plan: &'a RunPlan,
     report: &'a Report,
     monitor: Monitor,
+    /// The process in place of a command. None if there is a command.
+    ward: Option<Ward>,
+    /// The lease of the ward, which its strays have in their environment. None before the start, and for a command.
+    ward_lease: Option<WardLease>,
     /// The thread that watches the connections of the command. None before [`FIRST_LOOK`], and if the sessions of the
     /// command are ignored.
     watcher: Option<ConnectionWatcher>,
@@ -48,17 +53,25 @@ pub(super) struct SupervisedCommand<'a> {
 
 /// The processes of a command whose monitor is dead.
 struct Orphans {
-    tree: Tree,
+    tree: Box<dyn Tree>,
     killing: Killing,
     kill_again_at: BootInstant,
 }
 
 impl<'a> SupervisedCommand<'a> {
-    pub(super) const fn new(plan: &'a RunPlan, report: &'a Report, monitor: Monitor) -> Self {
+    /// Creates the work of `plan` under `monitor`, whose subject is `ward`, or a command if `ward` is None.
+    pub(in crate::commands) const fn new(
+        plan: &'a RunPlan,
+        report: &'a Report,
+        monitor: Monitor,
+        ward: Option<Ward>,
+    ) -> Self {
         Self {
             plan,
             report,
             monitor,
+            ward,
+            ward_lease: None,
             watcher: None,
             watch_at: None,
             killed: false,
@@ -66,6 +79,24 @@ impl<'a> SupervisedCommand<'a> {
             stuck: None,
             orphans: None,
         }
+    }
+
+    /// Names the command or the ward in a message.
+    fn name(&self) -> String {
+        match &self.ward {
+            None => "the command".to_owned(),
+            Some(ward) => format!("process {}", ward.pid()),
+        }
+    }
+
+    /// Ends the supervision of a ward that goes on without the leases. Has no effect if the ward is already being stopped.
+    pub(in crate::commands) fn let_go(&self) {
+        self.monitor.send(&MonitorMessage::LetGo);
+    }
+
+    /// Returns true if a process of the tree did not die after SIGKILL.
+    pub(in crate::commands) const fn is_stuck(&self) -> bool {
+        self.stuck.is_some()
     }
 
     fn send(&self, input: SupervisorInput) {
@@ -94,7 +125,8 @@ impl<'a> SupervisedCommand<'a> {
             return;
         }
         self.processes_killed = leftovers.number;
-        let text = messages::killed_leftovers(&self.plan.names, leftovers);
+        let owner = format!("{} of {}", self.name(), self.plan.names);
+        let text = messages::killed_leftovers(owner, leftovers);
         self.report.info(EventKind::ProcessesKilled, text);
     }
 
@@ -108,9 +140,27 @@ impl<'a> SupervisedCommand<'a> {
         };
         let text = format_args!(
             "{} {state}; {action} is not released until the process is dead",
-            process(pid)
+            self.process(pid)
         );
         self.report.error(EventKind::Stuck, text);
+    }
+
+    /// Names the process with the id `pid` in a message. The id is 0 if `/proc` does not show the process.
+    fn process(&self, pid: u32) -> String {
+        match (pid, &self.ward) {
+            (0, _) => "a process of the command, which /proc does not show,".to_owned(),
+            (_, None) => format!("process {pid} of the command"),
+            (_, Some(ward)) if ward.pid() == pid => self.name(),
+            (_, Some(_)) => format!("process {pid}, which {} has started,", self.name()),
+        }
+    }
+
+    /// Returns the reason of a run whose user did not wait until the process `pid` was dead.
+    fn still_alive(&self, pid: u32) -> String {
+        let (process, action) = (self.process(pid), &self.plan.names);
+        format!(
+            "{process} is still alive and was left behind; {action} is free when its lease expires"
+        )
     }
 
     /// Returns the reason for stopping a command that exceeded its maximum runtime.
@@ -123,6 +173,10 @@ impl<'a> SupervisedCommand<'a> {
 impl Work for SupervisedCommand<'_> {
     fn start(&mut self, deadline: Deadline, grants: &[Grant], waited: Duration) {
         let now = clock::now();
+        if self.ward.is_some() {
+            let action = self.plan.first().action.to_string();
+            self.ward_lease = Some(WardLease::new(action, grants[0].token.0));
+        }
         self.monitor.send(&MonitorMessage::Start(Start {
             deadline,
             limit: self.plan.max_runtime.map(|limit| now + limit),
@@ -131,7 +185,8 @@ impl Work for SupervisedCommand<'_> {
             waited,
         }));
         let ignores_sessions = self.plan.keeper.policy == SessionPolicy::Ignore;
-        self.watch_at = (!ignores_sessions).then_some(now + FIRST_LOOK);
+        let is_watched = !ignores_sessions && self.ward.is_none();
+        self.watch_at = is_watched.then_some(now + FIRST_LOOK);
     }
 
     fn renewed(&mut self, deadline: Deadline) {
@@ -144,7 +199,7 @@ impl Work for SupervisedCommand<'_> {
     }
 
     fn lost(&mut self, _why: &str, _by: Option<&str>, doing: &str) -> (String, WorkEvent) {
-        (format!("{doing} the command"), WorkEvent::None)
+        (format!("{doing} {}", self.name()), WorkEvent::None)
     }
 
     /// Passes the signal to the monitor, unless it is one with which a user ends this process although a process of the
@@ -154,7 +209,7 @@ impl Work for SupervisedCommand<'_> {
             && [INT, TERM].contains(&signal.number)
         {
             self.monitor.send(&MonitorMessage::Leaving);
-            return WorkEvent::LeftBehind(still_alive(pid, self.plan));
+            return WorkEvent::LeftBehind(self.still_alive(pid));
         }
         self.look_now();
         self.send(SupervisorInput::Signal(signal));
@@ -199,7 +254,10 @@ impl Work for SupervisedCommand<'_> {
             ParentMessage::Sent(Effect::Stop(signal)) => {
                 self.killed |= signal == KILL;
                 let signal = describe(signal);
-                let text = format_args!("sending {signal} to the command and all its descendants");
+                let text = format_args!(
+                    "sending {signal} to {} and all its descendants",
+                    self.name()
+                );
                 self.report.debug(EventKind::Signal, text);
             }
             ParentMessage::Refused(signal) => {
@@ -215,7 +273,7 @@ impl Work for SupervisedCommand<'_> {
             }
             ParentMessage::Stopping(StopReason::TimedOut) => {
                 self.look_now();
-                let why = format!("{}; stopping the command", self.timeout_reason());
+                let why = format!("{}; stopping {}", self.timeout_reason(), self.name());
                 let meta = EventKind::Stopping.into();
                 let status = RunOutcome::TimedOut.status();
                 self.report.exit_status(meta, status, &why);
@@ -233,8 +291,14 @@ impl Work for SupervisedCommand<'_> {
                 return WorkEvent::Ended(end, stop_reason);
             }
             ParentMessage::Gone(end) => {
+                let tree: Box<dyn Tree> = match (&self.ward, &self.ward_lease) {
+                    (Some(ward), Some(lease)) => {
+                        Box::new(WardTree::new(ward.clone(), lease.clone()))
+                    }
+                    _ => Box::new(CommandTree::inherited()),
+                };
                 self.orphans = Some(Orphans {
-                    tree: Tree::inherited(),
+                    tree,
                     killing: Killing::new(clock::now()),
                     kill_again_at: clock::now(),
                 });
@@ -256,7 +320,7 @@ impl Work for SupervisedCommand<'_> {
         if tree.reap() {
             return true;
         }
-        let (next_round_at, stuck) = killing.round(tree, clock::now());
+        let (next_round_at, stuck) = killing.round(&mut **tree, clock::now());
         *kill_again_at = next_round_at;
         if let Some(pid) = stuck {
             self.stuck(pid);
@@ -266,6 +330,7 @@ impl Work for SupervisedCommand<'_> {
 
     fn reason(&self, end: ExitReason, stop_reason: StopReason) -> String {
         let how = match end {
+            _ if self.ward.is_some() => format!("{} has ended", self.name()),
             ExitReason::Exited(code) => format!("the command exited with {code}"),
             ExitReason::Killed(signal) => format!("the command was killed by {}", describe(signal)),
         };
@@ -282,19 +347,5 @@ impl Work for SupervisedCommand<'_> {
 
     fn end(self: Box<Self>) {
         self.monitor.end();
-    }
-}
-
-/// Returns the reason of a run whose user did not wait until the process `pid` was dead.
-fn still_alive(pid: u32, plan: &RunPlan) -> String {
-    let (process, action) = (process(pid), &plan.names);
-    format!("{process} is still alive and was left behind; {action} is free when its lease expires")
-}
-
-/// Names the process with the id `pid` in a message. The id is 0 if `/proc` does not show the process.
-fn process(pid: u32) -> String {
-    match pid {
-        0 => "a process of the command, which /proc does not show,".to_owned(),
-        _ => format!("process {pid} of the command"),
     }
 }

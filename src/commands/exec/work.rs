@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::event::HoldInput;
 use crate::event::queue::EventSender;
 use crate::exit::Status;
 use crate::lease::Grant;
@@ -71,8 +72,8 @@ pub(in crate::commands) trait Work {
         WorkEvent::None
     }
 
-    /// Handles the end of stdin.
-    fn input_ended(&mut self) -> WorkEvent {
+    /// Handles the end of `input`.
+    fn input_ended(&mut self, _input: HoldInput) -> WorkEvent {
         WorkEvent::None
     }
 

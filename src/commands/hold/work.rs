@@ -1,21 +1,17 @@
 //! The work of a hold: a program that reads the events of dlock, and ends the hold.
 
-use std::process;
 use std::time::Duration;
 
-use serde_json::{Map, Value};
-
-use super::events::{EventWriter, HoldEvent};
-use super::state_file::StateFile;
+use super::events::HoldEvent;
+use super::publication::Publication;
 use crate::commands::exec::plan::RunPlan;
 use crate::commands::exec::work::{Work, WorkEvent};
-use crate::commands::outer;
+use crate::event::HoldInput;
 use crate::exit::Status;
 use crate::lease::Grant;
 use crate::lease::instant::{BootInstant, Deadline};
 use crate::outcome::RunOutcome;
 use crate::process::supervisor::StopReason;
-use crate::report::format::json_line;
 use crate::report::messages;
 use crate::store::LockRecord;
 use crate::sys::clock;
@@ -28,20 +24,12 @@ use crate::sys::tree::ExitReason;
 /// Shortest sleep before an instant that may have passed while an event was handled.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Version of the events.
-const FORMAT: u8 = 1;
-
 /// The program for which the lock is held.
 pub(super) struct HoldWork<'a> {
     plan: &'a RunPlan,
-    writer: EventWriter,
-    file: Option<StateFile>,
-    /// The content of the file, without the instants. Empty before the start.
-    state: Map<String, Value>,
+    publication: Publication<'a>,
     /// How the hold ends: if it is a pipe, a program may know the published deadline.
     input: InputKind,
-    /// The variables for processes that run under the lease, without the tokens.
-    variables: Vec<(&'static str, String)>,
     /// The latest deadline that was published. None before the start.
     published: Option<Deadline>,
     /// Time at which the hold ends because of `--max-runtime`. None if it does not.
@@ -59,19 +47,11 @@ struct Stopping {
 }
 
 impl<'a> HoldWork<'a> {
-    pub(super) fn new(
-        plan: &'a RunPlan,
-        (writer, file): (EventWriter, Option<StateFile>),
-        input: InputKind,
-        variables: Vec<(&'static str, String)>,
-    ) -> Self {
+    pub(super) fn new(plan: &'a RunPlan, publication: Publication<'a>, input: InputKind) -> Self {
         Self {
             plan,
-            writer,
-            file,
-            state: Map::new(),
+            publication,
             input,
-            variables,
             published: None,
             limit: None,
             stopping: None,
@@ -81,7 +61,7 @@ impl<'a> HoldWork<'a> {
     /// Tells the program to stop. It knows the published deadline, so its work may last until then.
     fn tell_to_stop(&mut self, reason: StopReason, why: &str, status: Status) {
         self.begin_to_stop(reason);
-        self.writer.write(&HoldEvent::Lost {
+        self.publication.write(&HoldEvent::Lost {
             why,
             by: None,
             status: status.code(),
@@ -89,32 +69,9 @@ impl<'a> HoldWork<'a> {
     }
 
     fn begin_to_stop(&mut self, reason: StopReason) {
-        self.remove_file();
+        self.publication.remove_file();
         let until = self.published.map_or(clock::now(), |it| it.kill);
         self.stopping.get_or_insert(Stopping { reason, until });
-    }
-
-    /// Writes the state to the file, with the published deadline.
-    fn write_file(&mut self, deadline: Deadline) {
-        let Some(file) = &self.file else {
-            return;
-        };
-        let instants = [
-            ("stop_at_ms", deadline.term),
-            ("deadline_ms", deadline.kill),
-        ];
-        for (name, instant) in instants {
-            let value = Value::from(boot_millis(instant));
-            self.state.insert(name.to_owned(), value);
-        }
-        // The values have no type that cannot be written.
-        file.write(json_line(&self.state).unwrap_or_default());
-    }
-
-    fn remove_file(&self) {
-        if let Some(file) = &self.file {
-            file.remove();
-        }
     }
 
     /// Returns the end of the hold.
@@ -131,76 +88,31 @@ impl<'a> HoldWork<'a> {
 
 impl Work for HoldWork<'_> {
     fn waiting(&mut self, record: &LockRecord, ahead: u64, waited: Duration) {
-        let holder = messages::whose(record);
-        let token = record.main_lease().version.token.0;
-        self.writer.write(&HoldEvent::Waiting {
-            holder,
-            token: holder.map(|_| token),
-            ahead,
-            waited_ms: millis(waited),
-        });
+        self.publication.waiting(record, ahead, waited);
     }
 
     fn start(&mut self, deadline: Deadline, grants: &[Grant], waited: Duration) {
         self.published = Some(deadline);
         self.limit = self.plan.max_runtime.map(|limit| clock::now() + limit);
-        let first = grants[0];
-        let names = self.plan.contenders.iter().map(|it| &it.action);
-        let leases = names.zip(grants);
-        let lines = (leases.clone()).map(|(name, grant)| format!("{name}={}", grant.token));
-        let lines = lines.collect::<Vec<_>>().join("\n");
-        let tokens = [
-            ("DLOCK_TOKEN", first.token.to_string()),
-            ("DLOCK_SLOT", first.slot.to_string()),
-            (outer::HOLD_PID, process::id().to_string()),
-            ("DLOCK_TOKENS", lines),
-        ];
-        let env = self.variables.iter().cloned().chain(tokens);
-        let env: Map<_, _> = env
-            .map(|(name, value)| (name.to_owned(), Value::from(value)))
-            .collect();
-        let tokens: Map<_, _> = leases
-            .map(|(name, grant)| (name.to_string(), Value::from(grant.token.0)))
-            .collect();
-        self.writer.write(&HoldEvent::Granted {
-            format: FORMAT,
-            action: self.plan.first().action.as_str(),
-            token: first.token.0,
-            slot: first.slot,
-            tokens: &tokens,
-            holder: &self.plan.first().holder.label,
-            waited_ms: millis(waited),
-            stop_at_ms: boot_millis(deadline.term),
-            deadline_ms: boot_millis(deadline.kill),
-            env: &env,
-        });
-        self.state = [
-            ("action", Value::from(self.plan.first().action.as_str())),
-            ("token", Value::from(first.token.0)),
-            ("slot", Value::from(first.slot)),
-            ("holder", Value::from(&*self.plan.first().holder.label)),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into_iter()
-        .collect();
-        self.write_file(deadline);
+        if !self.publication.granted(deadline, grants, waited) {
+            self.stopping = Some(Stopping {
+                reason: StopReason::None,
+                until: clock::now(),
+            });
+        }
         notify::send("READY=1");
     }
 
     fn renewed(&mut self, deadline: Deadline) {
         if self.stopping.is_none() {
             self.published = Some(deadline);
-            self.write_file(deadline);
-            self.writer.write(&HoldEvent::Renewed {
-                stop_at_ms: boot_millis(deadline.term),
-                deadline_ms: boot_millis(deadline.kill),
-            });
+            self.publication.renewed(deadline);
         }
     }
 
     fn renewal_failed(&mut self, why: &str) {
         if self.stopping.is_none() {
-            self.writer.write(&HoldEvent::Failing { why });
+            self.publication.write(&HoldEvent::Failing { why });
         }
     }
 
@@ -210,7 +122,7 @@ impl Work for HoldWork<'_> {
 
     /// A program has until the published deadline. Everybody else can only notice the end of this process.
     fn lost(&mut self, why: &str, by: Option<&str>, _doing: &str) -> (String, WorkEvent) {
-        self.writer.write(&HoldEvent::Lost {
+        self.publication.write(&HoldEvent::Lost {
             why,
             by,
             status: RunOutcome::Lost.status().code(),
@@ -270,8 +182,11 @@ impl Work for HoldWork<'_> {
         }
     }
 
-    fn input_ended(&mut self) -> WorkEvent {
-        self.remove_file();
+    fn input_ended(&mut self, input: HoldInput) -> WorkEvent {
+        if input == HoldInput::Front {
+            return WorkEvent::None;
+        }
+        self.publication.remove_file();
         self.ended()
     }
 
@@ -285,24 +200,8 @@ impl Work for HoldWork<'_> {
     /// A program that is told nothing about the release must not take it for confirmed.
     fn over(&mut self, is_released: bool) -> Option<Status> {
         notify::send("STOPPING=1");
-        if is_released {
-            self.writer.write(&HoldEvent::Released {});
-        }
-        self.remove_file();
-        self.writer.close();
-        if let Some(file) = &self.file {
-            file.wait_for_removal();
-        }
+        self.publication.close(is_released);
         let is_unconfirmed = !is_released && self.stopping.is_none();
         is_unconfirmed.then_some(Status::UNAVAILABLE)
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Returns `instant` in whole milliseconds of `CLOCK_BOOTTIME`, rounded down.
-fn boot_millis(instant: BootInstant) -> u64 {
-    millis(instant.since_boot())
 }

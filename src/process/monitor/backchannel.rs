@@ -54,6 +54,9 @@ pub enum MonitorMessage {
     Input(SupervisorInput),
     /// The parent ends, because its user does not wait until the tree is dead.
     Leaving,
+    /// The work is over although its process goes on: the monitor ends without a signal to it, unless it is already stopping
+    /// the tree. Sent only for a ward.
+    LetGo,
 }
 
 /// A message from the monitor to the parent.
@@ -138,6 +141,7 @@ mod tests {
                 waited: Duration::new(u64::MAX, 999_999_999),
             }),
             MonitorMessage::Leaving,
+            MonitorMessage::LetGo,
             MonitorMessage::Input(SupervisorInput::Renewed(deadline)),
             MonitorMessage::Input(SupervisorInput::Signal(Signal { number: 64, origin })),
             MonitorMessage::Input(SupervisorInput::Lost),

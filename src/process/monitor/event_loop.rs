@@ -4,11 +4,12 @@
 //! sources. Therefore the loop writes to no terminal, uses no database and takes no lock.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use super::backchannel::{LeftLeases, MonitorMessage, ParentMessage, Start, decode, encode};
 use super::killing::{Killing, next_round};
+use crate::lease::Token;
 use crate::lease::instant::BootInstant;
 use crate::mutant::{self, Safeguard};
 use crate::process::supervisor::{CONT, Effect, KILL, StopReason, Supervisor, SupervisorInput};
@@ -16,13 +17,43 @@ use crate::sys::boot_timer::{BootTimer, wait_for};
 use crate::sys::channel::{Channel, Received};
 use crate::sys::pending_child::{PendingChild, PreparedCommand};
 use crate::sys::signal::{JobControl, SignalFd};
-use crate::sys::tree::{Broadcast, ExitReason, Leftovers, Tree};
+use crate::sys::tree::{Broadcast, CommandTree, ExitReason, Leftovers, Tree};
+use crate::sys::ward::{Ward, WardLease, WardTree};
 use crate::sys::{clock, inherited, process};
 
-/// The name of the monitor in process lists, and the first word of its command line. The other word is the action. The
-/// command line contains no word of dlock's own one or of the command, so that `killall dlock`, `pidof dlock` and `pkill -f`
-/// with the name of the command do not find the monitor.
-pub const NAME: &std::ffi::CStr = c"lease-monitor";
+/// What the monitor supervises.
+pub enum Subject {
+    /// A command that the monitor starts.
+    Command(PreparedCommand),
+    /// A process that dlock has not started, under the lease of this action, which is the first one.
+    Ward(Ward, String),
+}
+
+/// The root of the tree that is supervised.
+enum Root {
+    Command(PendingChild),
+    Ward(Ward, String),
+}
+
+impl Root {
+    /// Returns the tree under the leases with `tokens`.
+    fn tree(&self, tokens: &[Token]) -> Box<dyn Tree> {
+        match self {
+            Self::Command(command) => Box::new(CommandTree::of(command)),
+            Self::Ward(ward, action) => {
+                let token = tokens.first().map_or(0, |token| token.0);
+                let lease = WardLease::new(action.clone(), token);
+                Box::new(WardTree::new(ward.clone(), lease))
+            }
+        }
+    }
+
+    fn cancel(self) {
+        if let Self::Command(command) = self {
+            command.cancel();
+        }
+    }
+}
 
 /// How the monitor stops the command.
 #[derive(Debug, Clone, Copy)]
@@ -42,8 +73,9 @@ struct EventSources<'a> {
     children: SignalFd,
 }
 
-/// Shows `about` in process lists. Starts `command` when the parent sends [`MonitorMessage::Start`], and supervises the command until its tree is dead.
-/// Returns the leases if the parent has died while the command ran. Returns immediately if the parent dies before it sends
+/// Shows `about` in process lists. The command line contains no word of dlock's own one or of the command, so that
+/// `killall dlock`, `pidof dlock` and `pkill -f` with the name of the command do not find the monitor. Starts a command when
+/// the parent sends [`MonitorMessage::Start`], and supervises `subject` until its tree is dead. Returns the leases if the parent has died while the command ran. Returns immediately if the parent dies before it sends
 /// that message.
 ///
 /// # Errors
@@ -51,10 +83,10 @@ struct EventSources<'a> {
 pub(super) fn run_event_loop(
     about: &str,
     parent: &Channel,
-    command: PreparedCommand,
+    subject: Subject,
     rules: StopRules,
 ) -> io::Result<Option<LeftLeases>> {
-    process::detach(NAME, about)?;
+    process::detach(process::MONITOR, about)?;
     process::become_subreaper()?;
     let sources = EventSources {
         parent,
@@ -63,12 +95,14 @@ pub(super) fn run_event_loop(
         // with SIGSTOP or SIGKILL.
         children: SignalFd::open(JobControl::Off)?,
     };
-    let mut command = command.spawn_pending()?;
+    let mut root = match subject {
+        Subject::Command(command) => Root::Command(command.spawn_pending()?),
+        Subject::Ward(ward, action) => Root::Ward(ward, action),
+    };
     inherited::close_descriptors();
-    let tree = Tree::of(&command);
     let Some(start) = sources.wait_for_start()? else {
         // Without this wait, a process 1 that does not reap its children would keep the dead process.
-        command.cancel();
+        root.cancel();
         return Ok(None);
     };
     let StopRules {
@@ -84,16 +118,18 @@ pub(super) fn run_event_loop(
             grace,
             shares_terminal,
         ),
-        tree,
+        tree: root.tree(&start.tokens),
         stop: None,
         killing: None,
         is_left: false,
+        is_let_go: false,
     };
     // The parent may have been frozen before it sent the message, or the monitor may have been frozen before it read
     // the message.
     supervised.drain_messages(&sources);
-    if supervised.supervisor.is_too_late(clock::now()) {
-        command.cancel();
+    let is_command = matches!(root, Root::Command(_));
+    if is_command && supervised.supervisor.is_too_late(clock::now()) {
+        root.cancel();
         sources.send(&ParentMessage::Stopping(StopReason::Expired));
         let ended = ParentMessage::Ended(
             ExitReason::Killed(KILL),
@@ -104,9 +140,11 @@ pub(super) fn run_event_loop(
         return Ok(None);
     }
     let started = clock::now();
-    // The start fails only if the child has been killed, which `supervise` detects.
-    let _ = command.start(start.tokens.iter().map(|token| token.0), start.slot);
-    let is_parent_alive = supervised.supervise(&sources, &mut command)?;
+    if let Root::Command(command) = &mut root {
+        // The start fails only if the child has been killed, which `supervise` detects.
+        let _ = command.start(start.tokens.iter().map(|token| token.0), start.slot);
+    }
+    let is_parent_alive = supervised.supervise(&sources, &mut root)?;
     let is_abandoned = !is_parent_alive && !supervised.is_left;
     Ok(is_abandoned.then(|| LeftLeases {
         tokens: start.tokens,
@@ -133,14 +171,15 @@ impl EventSources<'_> {
         }
     }
 
-    /// Waits until a message arrives, the timer expires, or a child ends.
-    fn wait(&self, is_parent_alive: bool) -> io::Result<()> {
+    /// Waits until a message arrives, the timer expires, a child ends, or `root` is readable.
+    fn wait(&self, is_parent_alive: bool, root: Option<BorrowedFd>) -> io::Result<()> {
         let (timer, children) = (self.timer.as_fd(), self.children.as_fd());
-        match is_parent_alive {
-            true => wait_for([self.parent.as_fd(), timer, children], None).map(drop),
+        let parent = match is_parent_alive {
+            true => self.parent.as_fd(),
             // A closed channel would always be readable.
-            false => wait_for([timer, children], None).map(drop),
-        }
+            false => timer,
+        };
+        wait_for([parent, timer, children, root.unwrap_or(timer)], None).map(drop)
     }
 
     fn send(&self, message: &ParentMessage) {
@@ -152,24 +191,25 @@ impl EventSources<'_> {
 /// The tree of a started command, and the progress of stopping it.
 struct SupervisedTree {
     supervisor: Supervisor,
-    tree: Tree,
+    tree: Box<dyn Tree>,
     /// A stop signal that has not reached the whole tree yet.
     stop: Option<Broadcast>,
     /// The state of killing all remaining processes. None until these processes must be killed.
     killing: Option<Killing>,
     /// True if the parent has announced that it ends before the tree is dead.
     is_left: bool,
+    /// True if the work is over although its process goes on.
+    is_let_go: bool,
 }
 
 impl SupervisedTree {
     /// Supervises the tree until it is dead. Returns true if the parent is then alive.
-    fn supervise(
-        &mut self,
-        sources: &EventSources,
-        command: &mut PendingChild,
-    ) -> io::Result<bool> {
+    fn supervise(&mut self, sources: &EventSources, root: &mut Root) -> io::Result<bool> {
         loop {
             let is_parent_alive = self.drain_messages(sources);
+            if self.is_let_go {
+                return self.end(sources, root).map(|()| true);
+            }
             let now = clock::now();
             // Handle messages before the tick. After a freeze, the monitor must read the latest deadline before it
             // enforces a deadline.
@@ -178,7 +218,7 @@ impl SupervisedTree {
             let has_ended = self.tree.end().is_some();
             if is_tree_dead || has_ended && mutant::is_disabled(Safeguard::DeadTree) {
                 return match is_parent_alive {
-                    true => self.end(sources, command).map(|()| true),
+                    true => self.end(sources, root).map(|()| true),
                     false => Ok(false),
                 };
             }
@@ -192,7 +232,7 @@ impl SupervisedTree {
             ];
             let wake = rounds.into_iter().chain([self.supervisor.wake_at()]);
             sources.timer.set(wake.flatten().min())?;
-            sources.wait(is_parent_alive)?;
+            sources.wait(is_parent_alive, self.tree.watched())?;
             sources.children.clear();
         }
     }
@@ -204,6 +244,10 @@ impl SupervisedTree {
                 Received::Message(message) => match decode(&message) {
                     Some(MonitorMessage::Input(input)) => self.apply(sources, input),
                     Some(MonitorMessage::Leaving) => self.is_left = true,
+                    Some(MonitorMessage::LetGo) => {
+                        let is_stopping = self.supervisor.stop_reason() != StopReason::None;
+                        self.is_let_go = !is_stopping && self.killing.is_none();
+                    }
                     Some(MonitorMessage::Start(_)) | None => {}
                 },
                 Received::Nothing => return true,
@@ -224,7 +268,7 @@ impl SupervisedTree {
         }
         for effect in effects {
             match effect {
-                Effect::Forward(signal) if !self.tree.signal_command(signal) => {
+                Effect::Forward(signal) if !self.tree.signal_root(signal) => {
                     sources.send(&ParentMessage::Refused(signal));
                     continue;
                 }
@@ -246,7 +290,7 @@ impl SupervisedTree {
     /// Kills all living processes of the tree if killing has started. Returns the instant at which the next round is
     /// due. None if killing has not started.
     fn kill_all_if_due(&mut self, sources: &EventSources, now: BootInstant) -> Option<BootInstant> {
-        let (next, stuck) = self.killing.as_mut()?.round(&self.tree, now);
+        let (next, stuck) = self.killing.as_mut()?.round(&mut *self.tree, now);
         if let Some(pid) = stuck {
             sources.send(&ParentMessage::Stuck(pid));
         }
@@ -263,16 +307,23 @@ impl SupervisedTree {
         Some(next_round(self.stop.as_ref()?.began, now))
     }
 
-    fn end(&self, sources: &EventSources, command: &mut PendingChild) -> io::Result<()> {
-        let end = self.tree.end().unwrap_or(ExitReason::Killed(KILL));
-        let message = command.failure().map_or_else(
+    fn end(&self, sources: &EventSources, root: &mut Root) -> io::Result<()> {
+        let end = match self.is_let_go {
+            true => ExitReason::Exited(0),
+            false => self.tree.end().unwrap_or(ExitReason::Killed(KILL)),
+        };
+        let failure = match root {
+            Root::Command(command) => command.failure(),
+            Root::Ward(..) => None,
+        };
+        let message = failure.map_or_else(
             || {
                 let leftovers = self.tree.leftovers().clone();
                 ParentMessage::Ended(end, self.supervisor.stop_reason(), leftovers)
             },
             ParentMessage::Unstartable,
         );
-        // The tree is dead, so the monitor may wait for a slow parent.
+        // The tree is dead or let go, so the monitor may wait for a slow parent.
         sources.parent.send_waiting(&encode(&message))
     }
 }

@@ -35,7 +35,7 @@ impl Killing {
     /// the id of a process that does not die. An id is returned at most once every two seconds; in all other rounds it
     /// is None.
     #[must_use]
-    pub fn round(&mut self, tree: &Tree, now: BootInstant) -> (BootInstant, Option<u32>) {
+    pub fn round(&mut self, tree: &mut dyn Tree, now: BootInstant) -> (BootInstant, Option<u32>) {
         let stuck = tree.kill_all().filter(|_| now >= self.report_at);
         if stuck.is_some() {
             self.report_at = now + STUCK_AFTER;

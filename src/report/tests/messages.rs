@@ -205,15 +205,13 @@ fn sample(kind: EventKind) -> Sample {
             "ended 2 sessions that the command of init left on the server",
         ),
         EventKind::ProcessesKilled => {
+            let named = |pid, name: &str| (pid, name.to_owned());
             let leftovers = Leftovers {
                 number: 4,
-                shown: vec![
-                    (41, "nginx".to_owned()),
-                    (42, "sleep".to_owned()),
-                    (43, String::new()),
-                ],
+                shown: vec![named(41, "nginx"), named(42, "sleep"), named(43, "")],
             };
-            plain(Normal, &messages::killed_leftovers(init, &leftovers))
+            let text = messages::killed_leftovers("the command of init", &leftovers);
+            plain(Normal, &text)
         }
         EventKind::Disconnected => plain(
             Normal,

@@ -1,0 +1,352 @@
+//! A ward: a process that dlock guards although it has not started it, and that is no child of dlock.
+//!
+//! The tree of a ward consists of the ward, its descendants, and its strays: processes with the variables of the lease in
+//! their environment. If the ward dies, its children get another parent, so this module remembers the descendants that it has
+//! seen. A descendant that was never seen, has left the tree and lacks the variables is not found.
+//!
+//! A signal is sent only to a process of a user as whom the ward has run. It is never sent to an ancestor of the ward, to
+//! process 1, to a monitor, or to a process that holds a lease in the background and the hooks of such a process.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, Signal, getuid, pidfd_open};
+
+use super::boot_timer::wait_for;
+use super::proc::{Process, all, ancestry, below, is_called, stat_from_state};
+use super::process::{HOLDER, MONITOR};
+use super::tree::{Broadcast, ExitReason, Leftovers, Tree};
+use crate::lease::instant::BootInstant;
+use crate::mutant::{self, Safeguard};
+
+/// The flag of a thread of the kernel, in field 9 of `/proc/PID/stat`.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// A process that dlock has not started. The kernel may reuse its id when it has ended, but a later process with that id is
+/// never taken for it.
+#[derive(Debug, Clone)]
+pub struct Ward {
+    root: Process,
+    pidfd: Arc<OwnedFd>,
+    /// The ancestors of the ward when it was opened.
+    ancestors: BTreeSet<Process>,
+}
+
+impl Ward {
+    /// Opens the process with the id `pid`.
+    ///
+    /// # Errors
+    /// Fails with `NotFound` if there is no such process in this process namespace. Otherwise, the kernel has no pidfds, or
+    /// this process has no free descriptor.
+    pub fn open(pid: u32) -> io::Result<Self> {
+        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        let id = Pid::from_raw(pid.cast_signed()).ok_or_else(missing)?;
+        let pidfd = pidfd_open(id, PidfdFlags::empty()).map_err(|errno| match errno {
+            // A thread that is not the first one of its process.
+            rustix::io::Errno::SRCH | rustix::io::Errno::INVAL | rustix::io::Errno::NOENT => {
+                missing()
+            }
+            errno => errno.into(),
+        })?;
+        let id = id.as_raw_pid();
+        let ward = Self {
+            root: Process::find(id).ok_or_else(missing)?,
+            pidfd: Arc::new(pidfd),
+            ancestors: ancestry(id).skip(1).filter_map(Process::find).collect(),
+        };
+        // Before this check, the id may already have been the one of another process.
+        match ward.has_ended() {
+            true => Err(missing()),
+            false => Ok(ward),
+        }
+    }
+
+    /// Returns the process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.root.pid.cast_unsigned()
+    }
+
+    /// Returns the name of the process, which the kernel cuts to 15 bytes. Empty if the process has ended.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.root.name_if_alive().unwrap_or_default()
+    }
+
+    /// Returns true if the process has ended, even if it is not reaped yet.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        wait_for([self.pidfd.as_fd()], Some(Duration::ZERO)).is_ok_and(|[ended]| ended)
+    }
+
+    /// Waits until the process has ended.
+    pub fn wait(&self) {
+        let _ = wait_for([self.pidfd.as_fd()], None);
+    }
+
+    /// Returns true if this process may stop the ward: it has the same user, or this process is run by root.
+    #[must_use]
+    pub fn may_be_stopped(&self) -> bool {
+        getuid().is_root() || user_of(self.root.pid) == Some(getuid().as_raw())
+    }
+
+    /// Returns true if the ward is the leader of a session on a terminal, as an interactive shell is.
+    #[must_use]
+    pub fn leads_terminal(&self) -> bool {
+        let leader = self.root.pid.to_string();
+        let (session, terminal) = (self.stat_field(6), self.stat_field(7));
+        session == Some(leader) && terminal.is_some_and(|device| device != "0")
+    }
+
+    /// Returns true if the ward is a thread of the kernel, which handles no signal.
+    #[must_use]
+    pub fn is_of_kernel(&self) -> bool {
+        let flags = self.stat_field(9).and_then(|text| text.parse::<u64>().ok());
+        flags.is_some_and(|flags| flags & KERNEL_THREAD != 0)
+    }
+
+    /// Returns true if the ward executes the program of this process.
+    #[must_use]
+    pub fn is_dlock(&self) -> bool {
+        let program = |process: &str| {
+            let file = fs::metadata(format!("/proc/{process}/exe")).ok()?;
+            Some((file.dev(), file.ino()))
+        };
+        let own = program("self");
+        own.is_some() && program(&self.root.pid.to_string()) == own
+    }
+
+    /// Returns true if the process `pid` is process 1 or an ancestor of the ward: it may have started the ward, and manages
+    /// it. The id 0 stands for a process in another namespace.
+    #[must_use]
+    pub fn is_managed_by(&self, pid: u32) -> bool {
+        let mut ancestors = self.ancestors.iter();
+        pid <= 1 || ancestors.any(|ancestor| ancestor.pid == pid.cast_signed())
+    }
+
+    /// Returns a field of `/proc/PID/stat`, whose fields count from 1. None if the process has ended.
+    fn stat_field(&self, number: usize) -> Option<String> {
+        let fields = stat_from_state(&format!("/proc/{}/stat", self.root.pid)).ok()?;
+        fields.split_whitespace().nth(number - 3).map(str::to_owned)
+    }
+}
+
+/// The lease whose variables a stray has in its environment.
+#[derive(Debug, Clone)]
+pub struct WardLease {
+    action: String,
+    token: u64,
+}
+
+impl WardLease {
+    /// Creates the lease of `action` with `token`.
+    #[must_use]
+    pub const fn new(action: String, token: u64) -> Self {
+        Self { action, token }
+    }
+
+    /// Returns true if `environment`, the content of `/proc/PID/environ`, has the lease as the innermost or as an outer one.
+    fn is_in(&self, environment: &[u8]) -> bool {
+        let Self { action, token } = self;
+        let has = |variable: String| {
+            let mut variables = environment.split(|byte| *byte == 0);
+            variables.any(|it| it == variable.as_bytes())
+        };
+        let line = format!("{action}={token}");
+        let has_outer = || {
+            let mut variables = environment.split(|byte| *byte == 0);
+            let lines = variables.find_map(|it| it.strip_prefix(b"DLOCK_OUTER_TOKENS="));
+            let mut lines = lines.unwrap_or_default().split(|byte| *byte == b'\n');
+            lines.any(|it| it == line.as_bytes())
+        };
+        has(format!("DLOCK_TOKEN={token}")) && has(format!("DLOCK_ACTION={action}")) || has_outer()
+    }
+}
+
+/// A ward, its descendants and its strays.
+#[derive(Debug)]
+pub struct WardTree {
+    ward: Ward,
+    lease: WardLease,
+    /// The processes that were alive when they were last looked for, the ward included.
+    known: BTreeSet<Process>,
+    /// The users as whom the ward has run.
+    users: BTreeSet<u32>,
+    end: Option<ExitReason>,
+    leftovers: Leftovers,
+}
+
+impl WardTree {
+    /// Creates the tree of `ward`, which works under `lease`.
+    #[must_use]
+    pub fn new(ward: Ward, lease: WardLease) -> Self {
+        Self {
+            known: BTreeSet::from([ward.root]),
+            ward,
+            lease,
+            users: BTreeSet::new(),
+            end: None,
+            leftovers: Leftovers::default(),
+        }
+    }
+
+    /// Forgets the dead processes, and adds the descendants of the living ones. Reads no file that can block.
+    fn find_descendants(&mut self) {
+        if !self.ward.has_ended() {
+            self.users.extend(user_of(self.ward.root.pid));
+        }
+        let known = mem::take(&mut self.known);
+        for process in known.iter().filter(|it| it.name_if_alive().is_some()) {
+            self.known.insert(*process);
+            for found in below(*process).0 {
+                if known.contains(&found) || self.is_guarded(found) {
+                    self.known.insert(found);
+                }
+            }
+        }
+    }
+
+    /// Adds the strays and their descendants. The kernel may block a read of the environment of a process that hangs, so the
+    /// descendants must be signalled before this call.
+    fn find_strays(&mut self) {
+        if mutant::is_disabled(Safeguard::Strays) {
+            return;
+        }
+        let Ok(all) = all() else {
+            return;
+        };
+        for process in all.filter_map(Process::find) {
+            let is_of_lease = || {
+                let environment = fs::read(format!("/proc/{}/environ", process.pid));
+                environment.is_ok_and(|it| self.lease.is_in(&it))
+            };
+            if !self.known.contains(&process) && self.is_guarded(process) && is_of_lease() {
+                self.known.insert(process);
+            }
+        }
+        self.find_descendants();
+    }
+
+    /// Returns true if `process` may be signalled, although it is not the ward.
+    fn is_guarded(&self, process: Process) -> bool {
+        let is_of_user = user_of(process.pid).is_some_and(|user| self.users.contains(&user));
+        let is_above = process.pid == 1 || self.ward.ancestors.contains(&process);
+        let is_of_dlock = || {
+            is_called(process.pid, MONITOR) || ancestry(process.pid).any(|it| is_called(it, HOLDER))
+        };
+        is_of_user && !is_above && !is_of_dlock()
+    }
+
+    /// Signals each known process that `broadcast` must still reach. Returns true if there was none.
+    fn signal(&self, broadcast: &mut Broadcast) -> bool {
+        if mutant::is_disabled(Safeguard::Ward) {
+            return true;
+        }
+        let is_root = |process| process == self.ward.root;
+        broadcast.reach(self.known.iter().copied(), |process, signals| {
+            // A process may have become another user since it was found.
+            (is_root(process) || self.is_guarded(process)) && process.signal(signals)
+        })
+    }
+}
+
+impl Tree for WardTree {
+    /// The exit status of a process is known only to its parent, so the end of a ward counts as a success.
+    fn reap(&mut self) -> bool {
+        self.find_descendants();
+        if !self.ward.has_ended() {
+            return false;
+        }
+        self.find_strays();
+        if self.end.is_none() {
+            self.end = Some(ExitReason::Exited(0));
+            self.leftovers = Leftovers::among(self.known.iter().copied());
+        }
+        self.known.is_empty()
+    }
+
+    fn end(&self) -> Option<ExitReason> {
+        self.end
+    }
+
+    fn leftovers(&self) -> &Leftovers {
+        &self.leftovers
+    }
+
+    /// A ward gets no signal that was sent to dlock.
+    fn signal_root(&self, _signal: i32) -> bool {
+        true
+    }
+
+    fn kill_all(&mut self) -> Option<u32> {
+        let at = BootInstant::new(Duration::ZERO);
+        for find in [Self::find_descendants, Self::find_strays] {
+            // A process that is stopped forks no child that the search would miss.
+            let mut stop = Broadcast::new(&[Signal::STOP.as_raw()], at);
+            find(self);
+            while !self.signal(&mut stop) {
+                find(self);
+            }
+            self.signal(&mut Broadcast::new(&[Signal::KILL.as_raw()], at));
+        }
+        let mut alive = self.known.iter().filter(|it| it.name_if_alive().is_some());
+        alive.next().map(|process| process.pid.cast_unsigned())
+    }
+
+    fn send(&mut self, broadcast: &mut Broadcast) -> bool {
+        self.find_descendants();
+        let is_over = self.signal(broadcast);
+        self.find_strays();
+        self.signal(broadcast) && is_over
+    }
+
+    fn watched(&self) -> Option<BorrowedFd<'_>> {
+        self.end.is_none().then(|| self.ward.pidfd.as_fd())
+    }
+}
+
+/// Returns the real user of the process `pid`. None if the process does not exist.
+fn user_of(pid: i32) -> Option<u32> {
+    let status = fs::read(format!("/proc/{pid}/status")).ok()?;
+    let status = String::from_utf8_lossy(&status);
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WardLease;
+
+    #[test]
+    fn stray_has_the_token_and_the_action_of_the_lease() {
+        let lease = WardLease::new("deploy".to_owned(), 17);
+        for (environment, wanted) in [
+            ("DLOCK_ACTION=deploy\0DLOCK_TOKEN=17\0", true),
+            ("DLOCK_TOKEN=17\0PATH=/bin\0DLOCK_ACTION=deploy\0", true),
+            ("DLOCK_ACTION=deploy\0DLOCK_TOKEN=18\0", false),
+            ("DLOCK_ACTION=deploy\0DLOCK_TOKEN=170\0", false),
+            ("DLOCK_ACTION=deploy2\0DLOCK_TOKEN=17\0", false),
+            ("DLOCK_TOKEN=17\0", false),
+            ("DLOCK_ACTION=deploy\0", false),
+            ("XDLOCK_ACTION=deploy\0DLOCK_TOKEN=17\0", false),
+            (
+                "DLOCK_ACTION=x\0DLOCK_TOKEN=3\0DLOCK_OUTER_TOKENS=a=1\ndeploy=17\0",
+                true,
+            ),
+            ("DLOCK_OUTER_TOKENS=a=1\ndeploy=18\0", false),
+            ("", false),
+        ] {
+            assert_eq!(
+                lease.is_in(environment.as_bytes()),
+                wanted,
+                "{environment:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! `dlock hold --pid`: the lock of a script, which dlock has not started. Each process of the script keeps a [`Witness`]
+//! locked, and the next holder's command fails if the witness is locked.
+
+mod guarded;
+mod refused;
+mod shells;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command};
+
+use mysql::prelude::Queryable;
+use serde_json::Value;
+
+use crate::cli_runner::{Dlock, Outcome, Running, eventually};
+use crate::command::{Stage, Witness, is_alive, read_message, signal, write_message};
+use crate::proxy::{AcceptMode, Flow, Proxy};
+use crate::servers::{Database, Flavour, SESSIONS, shared};
+
+const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
+
+/// A script that locks the witness, holds `init`, and has three processes that ignore stop requests: a child, a child in its
+/// own session, and a process in its own session that is no descendant. They end at the latest with the folder of the fifos.
+/// The script writes the id of the holder, the token and its own id to `$ready`, and runs each line that it reads from `$go`.
+pub(crate) const SCRIPT: &str = r#"
+    exec 9>>"$witness"
+    flock -n 9 || exit 99
+    eval "$("$dlock" hold init --pid $$ $options)"
+    stay='trap "" TERM HUP INT; while [ -e "$go" ]; do sleep 0.05; done'
+    sh -c "$stay" &
+    setsid sh -c "$stay" &
+    (setsid sh -c "$stay" &)
+    echo $DLOCK_HOLD_PID $DLOCK_TOKEN $$ > "$ready"
+    while :; do
+        # A read of the previous line's fifo finds no line.
+        if read line < "$go"; then eval "$line"; fi
+    done
+"#;
+
+/// The next holder's command.
+const NEXT: &str = r#"exec 9>>"$1"; flock -n 9 && echo alone"#;
+
+/// A running [`SCRIPT`] that holds the lock.
+struct Script {
+    running: Running,
+    stage: Stage,
+    witness: Witness,
+    /// The process id of the dlock in the background.
+    holder: u32,
+    token: String,
+    pid: u32,
+}
+
+impl Script {
+    /// Starts the script with `options` of hold.
+    fn start(database: &Database, options: &str) -> Self {
+        Self::start_on(&database.url(), options)
+    }
+
+    fn start_on(url: &str, options: &str) -> Self {
+        let shell = Dlock::of(Path::new("sh"), ["-c", SCRIPT]);
+        Self::start_in(shell.env("DLOCK_URL", url).env("options", options))
+    }
+
+    /// Starts `shell`, which runs [`SCRIPT`].
+    fn start_in(shell: Dlock) -> Self {
+        let stage = Stage::new();
+        let witness = Witness::on(&stage);
+        let ready = stage.fifo("ready");
+        let running = shell
+            .env("dlock", DLOCK)
+            .env("witness", witness.path())
+            .env("ready", &ready)
+            .env("go", stage.fifo("go"))
+            .start();
+        let text = read_message(&ready);
+        let mut words = text.split(' ');
+        let mut number = || {
+            let word = words.next().expect("three words");
+            word.parse::<u64>().expect("a number")
+        };
+        let id = |number| u32::try_from(number).expect("a process id");
+        let (holder, token, pid) = (number(), number(), number());
+        assert!(!witness.is_alone(), "the script keeps the witness locked");
+        Self {
+            running,
+            stage,
+            witness,
+            holder: id(holder),
+            token: token.to_string(),
+            pid: id(pid),
+        }
+    }
+
+    /// Makes the script run `line`.
+    fn runs(&self, line: &str) {
+        write_message(&self.stage.path("go"), line);
+    }
+
+    /// Starts a contender whose command prints `alone` if no process of the script is alive. Returns when it waits.
+    fn next(&self, database: &Database) -> Running {
+        let next = Dlock::on(database, ["exec", "init", "--ttl=6s"])
+            .args(["--", "sh", "-c", NEXT, "sh"])
+            .arg(self.witness.path())
+            .start();
+        next.wait_for_output("init is held by");
+        next
+    }
+
+    /// Returns the process id of the monitor.
+    fn monitor(&self) -> u32 {
+        let children = format!("/proc/{0}/task/{0}/children", self.holder);
+        let children = fs::read_to_string(children).expect("the holder runs");
+        children.trim().parse().expect("one child")
+    }
+}
+
+/// A process with variables in its environment, which is no descendant of a script.
+struct Bystander(Child);
+
+impl Bystander {
+    fn start(command: &mut Command) -> Self {
+        Self(command.arg("1d").spawn().expect("sleep can be started"))
+    }
+
+    fn with(action: &str, token: &str) -> Self {
+        let mut sleep = Command::new("sleep");
+        Self::start(sleep.env("DLOCK_ACTION", action).env("DLOCK_TOKEN", token))
+    }
+
+    fn is_alive(&self) -> bool {
+        is_alive(&self.0.id().to_string())
+    }
+}
+
+impl Drop for Bystander {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn on_both(scenario: fn(Database)) {
+    for flavour in Flavour::ALL {
+        scenario(shared(flavour).database("hold_pid"));
+    }
+}
+
+/// Returns the runs of `init` in the history, the latest first.
+fn runs(database: &Database) -> Vec<Value> {
+    let history = Dlock::on(database, ["history", "init", "--json"]).run();
+    let history: Value = serde_json::from_str(&history.stdout).expect("JSON");
+    history["runs"].as_array().expect("an array").clone()
+}
+
+/// Waits until no waiter is alive. On a busy machine, a waiter may not have the time to delete its entry.
+fn nobody_waits(database: &Database) {
+    let mut admin = database.admin_conn();
+    let waiters =
+        format!("SELECT COUNT(*) FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id");
+    eventually("no waiter is alive", || {
+        admin.query_first(&waiters).expect("the table exists") == Some(0)
+    });
+}
+
+/// Returns true if `init` is free.
+fn is_free(database: &Database) -> bool {
+    let contend = Dlock::on(database, ["exec", "init", "-n", "--", "true"]);
+    contend.run().status == Some(0)
+}
+
+#[test]
+fn processes_of_a_script_do_not_outlive_it() {
+    on_both(|database| {
+        for is_killed in [false, true] {
+            let script = Script::start(&database, "--ttl=10m");
+            let next = script.next(&database);
+            match is_killed {
+                true => signal(script.pid, "KILL"),
+                false => script.runs("exit 4"),
+            }
+            next.wait().expect(0, "alone\n", "init is held by");
+            let left = format!("that process {} of init left running", script.pid);
+            let outcome = script.running.wait();
+            assert!(outcome.stderr.contains(&left), "{outcome:?}");
+            let status = (!is_killed).then_some(4);
+            assert_eq!(outcome.status, status, "{outcome:?}");
+        }
+    });
+}
+
+/// Starts a script with a ttl, lets `happen` happen, and asserts that its processes are dead before the next command starts.
+/// Returns the end of the script.
+#[track_caller]
+fn stopped_by(database: &Database, options: &str, happen: impl FnOnce(&Script)) -> Outcome {
+    let script = Script::start(database, options);
+    let next = script.next(database);
+    happen(&script);
+    next.wait().expect(0, "alone\n", "init is held by");
+    if is_alive(&script.holder.to_string()) {
+        signal(script.holder, "CONT");
+    }
+    script.running.wait()
+}
+
+#[test]
+fn killed_holder_takes_the_script_with_it_at_once() {
+    on_both(|database| {
+        let outcome = stopped_by(&database, "--ttl=10m", |script| {
+            signal(script.holder, "KILL");
+        });
+        assert_eq!(outcome.status, None, "{outcome:?}");
+    });
+}
+
+#[test]
+fn script_of_a_frozen_holder_is_dead_before_its_lease_ends() {
+    on_both(|database| {
+        let outcome = stopped_by(&database, "--ttl=6s --grace=1s", |script| {
+            signal(script.holder, "STOP");
+        });
+        assert!(outcome.stderr.contains("stopping process "), "{outcome:?}");
+    });
+}
+
+#[test]
+fn holder_kills_the_script_if_the_monitor_is_killed() {
+    on_both(|database| {
+        let outcome = stopped_by(&database, "--ttl=10m", |script| {
+            signal(script.monitor(), "KILL");
+        });
+        assert_eq!(outcome.status, None, "{outcome:?}");
+        let text = "the monitor of init was killed; killing process ";
+        assert!(outcome.stderr.contains(text), "{outcome:?}");
+    });
+}
+
+#[test]
+fn operator_stops_a_script() {
+    on_both(|database| {
+        let outcome = stopped_by(&database, "--ttl=60s --grace=1s", |script| {
+            script.runs(r"trap 'echo stopped' TERM; echo ready");
+            eventually("the trap is set", || {
+                script.running.stdout_so_far() == "ready\n"
+            });
+            let operator = ["release", "init", "--yes", "--operator=ops"];
+            let released = Dlock::on(&database, operator).run();
+            released.expect(0, "", "init is released");
+        });
+        let text = "lost init: released by ops; stopping process ";
+        assert!(outcome.stderr.contains(text), "{outcome:?}");
+        assert_eq!(outcome.stdout, "ready\nstopped\n", "{outcome:?}");
+        let run = &runs(&database)[1];
+        assert_eq!(run["outcome"], "revoked", "{run}");
+        let command = run["command"].as_str().expect("a text");
+        assert!(
+            command.starts_with("hold ") && command.ends_with(" (sh)"),
+            "{command}"
+        );
+    });
+}
+
+#[test]
+fn script_is_dead_before_a_lease_ends_that_a_frozen_server_does_not_renew() {
+    on_both(|database| {
+        let proxy = Proxy::to(database.port);
+        let script = Script::start_on(&database.url_through(proxy.port()), "--ttl=6s --grace=1s");
+        let next = script.next(&database);
+        proxy.both(Flow::Hold);
+        proxy.door(AcceptMode::Silent);
+        next.wait().expect(0, "alone\n", "init is held by");
+        let outcome = script.running.wait();
+        assert!(outcome.stderr.contains("cannot keep init: "), "{outcome:?}");
+    });
+}
+
+#[test]
+fn script_that_is_only_told_about_the_loss_goes_on() {
+    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let script = Script::start(&database, "--ttl=6s --on-lost=report");
+    let released = Dlock::on(&database, ["release", "init", "--yes", "--operator=ops"]).run();
+    released.expect(0, "", "init is released");
+    (script.running).wait_for_output("lost init: released by ops; the hold ends");
+    script.runs(r#""$dlock" check; echo $?"#);
+    eventually("the script has checked", || {
+        script.running.stdout_so_far() == "76\n"
+    });
+    assert!(is_alive(&script.pid.to_string()));
+
+    let script = Script::start(&database, "--ttl=10m --on-lost=report");
+    assert!(!is_free(&database));
+    signal(script.pid, "KILL");
+    eventually("the lock is free", || is_free(&database));
+    assert!(!script.witness.is_alone(), "no process was signalled");
+}

@@ -1,0 +1,175 @@
+//! Which processes dlock signals for `--pid`, and which it never signals.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{Bystander, DLOCK, SCRIPT, Script, is_free, on_both, runs};
+use crate::cli_runner::{Dlock, eventually};
+use crate::command::{Stage, is_alive, signal};
+use crate::servers::{Flavour, shared};
+
+/// The user id of nobody.
+const NOBODY: u32 = 65_534;
+
+#[test]
+fn only_processes_of_the_user_with_the_token_and_the_action_are_killed() {
+    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let script = Script::start(&database, "--ttl=10m");
+    let next_token = format!("{}1", script.token);
+    let stray = Bystander::with("init", &script.token);
+    let others = [
+        Bystander::with("init", &next_token),
+        Bystander::with("other", &script.token),
+        Bystander::start(Command::new("sleep").env("DLOCK_TOKEN", &script.token)),
+        Bystander::start(Command::new("sleep").env("DLOCK_ACTION", "init")),
+        Bystander::start(
+            Command::new("sleep")
+                .env("DLOCK_ACTION", "init")
+                .env("DLOCK_TOKEN", &script.token)
+                .uid(NOBODY),
+        ),
+    ];
+    script.runs("exit");
+    let outcome = script.running.wait();
+    outcome.expect(0, "", "left running");
+    assert!(!stray.is_alive(), "{outcome:?}");
+    assert!(others.iter().all(Bystander::is_alive), "{outcome:?}");
+    assert!(is_free(&database));
+}
+
+/// A shell starts the script, and then becomes a program with the variables of the lease.
+#[test]
+fn ancestors_of_a_script_are_never_signalled() {
+    const ABOVE: &str = r#"
+        sh -c "$script" &
+        read holder token pid < "$first"
+        echo $holder $token $pid > "$ready"
+        exec env DLOCK_ACTION=init DLOCK_TOKEN=$token sleep 1d
+    "#;
+    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let stage = Stage::new();
+    let first = stage.fifo("first");
+    let script = SCRIPT.replace("$ready", "$first");
+    let above = Dlock::of(Path::new("sh"), ["-c", ABOVE])
+        .env("DLOCK_URL", database.url())
+        .env("script", script)
+        .env("first", first)
+        .env("options", "--ttl=10m");
+    let script = Script::start_in(above);
+    let above = script.running.pid();
+    eventually("the shell is another program", || {
+        let name = fs::read_to_string(format!("/proc/{above}/comm"));
+        name.is_ok_and(|name| name == "sleep\n")
+    });
+    signal(script.pid, "KILL");
+    eventually("the lock is free", || is_free(&database));
+    assert!(is_alive(&above.to_string()));
+}
+
+#[test]
+fn script_goes_on_without_the_lock_when_it_ends_the_hold() {
+    on_both(|database| {
+        let script = Script::start(&database, "--ttl=10m");
+        script.runs(r#"kill "$DLOCK_HOLD_PID""#);
+        eventually("the lock is free", || is_free(&database));
+        script.runs(r#""$dlock" check; echo $?"#);
+        eventually("the script has checked", || {
+            script.running.stdout_so_far() == "76\n"
+        });
+        assert!(!script.witness.is_alone());
+        assert_eq!(runs(&database).last().expect("a run")["code"], 0);
+    });
+}
+
+/// The test is an ancestor of the script, as a service manager is, which signals all processes of a service.
+#[test]
+fn lock_is_held_until_the_script_ends_if_its_manager_signals_all_processes() {
+    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let script = Script::start(&database, "--ttl=10m");
+    let holder = Pid::from_raw(script.holder.cast_signed()).expect("an id");
+    kill_process(holder, Signal::TERM).expect("the holder runs");
+    let text = format!("the lock is held until process {} has ended", script.pid);
+    script.running.wait_for_output(&text);
+    assert!(!is_free(&database));
+    // Another process may end the hold.
+    signal(script.holder, "TERM");
+    eventually("the lock is free", || is_free(&database));
+    assert!(!script.witness.is_alone());
+}
+
+/// Each hold ends the processes of its own lease only, and no hold ends another one.
+#[test]
+fn script_holds_two_locks() {
+    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let script = Script::start(&database, "--ttl=10m");
+    let other = |arguments: &[&str]| Dlock::on(&database, arguments).run().status;
+    script.runs(r#"eval "$("$dlock" hold other --ttl=10m --pid $$)"; echo $DLOCK_OUTER_TOKENS"#);
+    let outer = format!("init={}\n", script.token);
+    eventually("the script holds both locks", || {
+        script.running.stdout_so_far() == outer
+    });
+    assert_eq!(other(&["exec", "other", "-n", "--", "true"]), Some(75));
+    script.runs("exit");
+    script.running.wait();
+    assert!(is_free(&database));
+    assert_eq!(other(&["exec", "other", "-n", "--", "true"]), Some(0));
+}
+
+#[test]
+fn processes_of_a_script_run_under_its_lease() {
+    on_both(|database| {
+        let script = Script::start(&database, "--ttl=10m");
+        script.runs(
+            r#""$dlock" exec init -- echo inner; "$dlock" check; echo $?; "$dlock" hold init --pid $$ -n"#,
+        );
+        let expected = "inner\n0\n(exit 64)\n";
+        eventually("the script has run all commands", || {
+            script.running.stdout_so_far().contains("(exit 64)")
+        });
+        let stdout = script.running.stdout_so_far().replace("false || ", "");
+        assert_eq!(stdout, expected);
+        script
+            .running
+            .wait_for_output("an outer dlock holds init already");
+    });
+}
+
+/// In a new process namespace, process 2 holds the lock for process 3, both are stopped while process 3 ends, and another
+/// process gets the id 3.
+#[test]
+fn later_process_with_the_id_of_the_script_is_not_signalled() {
+    const REUSE: &str = r#"
+        sleep 1d &
+        ward=$!
+        eval "$("$dlock" hold init --ttl=10m --pid $ward)"
+        monitor=$(cat /proc/$DLOCK_HOLD_PID/task/$DLOCK_HOLD_PID/children)
+        kill -STOP $monitor $DLOCK_HOLD_PID
+        kill -KILL $ward
+        wait $ward
+        echo $((ward - 1)) > /proc/sys/kernel/ns_last_pid
+        unset DLOCK_TOKEN DLOCK_TOKENS
+        sleep 1d &
+        [ $! = $ward ] || echo no reuse
+        kill -CONT $monitor $DLOCK_HOLD_PID
+        env -u DLOCK_ACTION "$dlock" exec init -- kill -0 $ward && echo alive
+    "#;
+    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let namespace = [
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        "--kill-child",
+        "sh",
+        "-c",
+        REUSE,
+    ];
+    Dlock::of(Path::new("unshare"), namespace)
+        .env("DLOCK_URL", database.url())
+        .env("dlock", DLOCK)
+        .run()
+        .expect(0, "alive\n", "Killed\n");
+}

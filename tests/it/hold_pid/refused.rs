@@ -1,0 +1,86 @@
+//! Processes and options that `dlock hold --pid` refuses, and its time limits.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::{Bystander, DLOCK, Script, is_free, runs};
+use crate::cli_runner::Dlock;
+use crate::servers::{Flavour, shared};
+
+#[test]
+fn processes_that_dlock_must_not_stop_are_refused() {
+    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let mut ended = Command::new("true").spawn().expect("true can be started");
+    let gone = ended.id().to_string();
+    ended.wait().expect("true ends");
+    for (pid, why) in [
+        ("1", "dlock cannot stop process 1"),
+        (gone.as_str(), "there is no such process"),
+        ("0", "0 is not in"),
+        ("x", "invalid"),
+    ] {
+        let outcome = Dlock::on(&database, ["hold", "init", "--pid", pid]).run();
+        outcome.expect(64, "(exit 64)\n", why);
+    }
+    // The shell becomes dlock, so its id is the one of dlock.
+    let own = r#"exec "$dlock" hold init --pid $$"#;
+    Dlock::of(Path::new("sh"), ["-c", own])
+        .env("DLOCK_URL", database.url())
+        .env("dlock", DLOCK)
+        .run()
+        .expect(64, "(exit 64)\n", "the process is dlock itself");
+}
+
+#[test]
+fn process_of_another_user_is_only_watched() {
+    let database = shared(Flavour::MariaDb).database("hold_pid");
+    Dlock::on(&database, ["setup", "-q"])
+        .run()
+        .expect(0, "", "");
+    let root = Bystander::start(&mut Command::new("sleep"));
+    let hold = |options: &[&str], stderr: Stdio| {
+        let program = ["--reuid=65534", "--clear-groups", DLOCK, "hold", "init"];
+        Dlock::of(Path::new("setpriv"), program)
+            .args(["--pid", &root.0.id().to_string()])
+            .args(options)
+            .env("DLOCK_URL", database.url())
+            .stderr(stderr)
+            .run()
+    };
+    hold(&[], Stdio::piped()).expect(64, "(exit 64)\n", "the process belongs to another user");
+    assert!(is_free(&database));
+    let outcome = hold(&["--on-lost=report"], Stdio::null());
+    assert_eq!(outcome.status, Some(0), "{outcome:?}");
+    assert!(!is_free(&database));
+    drop(root);
+}
+
+#[test]
+fn options_for_another_kind_of_hold_are_refused() {
+    let database = shared(Flavour::MariaDb).database("hold_pid");
+    for (options, why) in [
+        (&["--json", "--pid=2"][..], "cannot be used with"),
+        (&["--on-lost=report"], "--pid"),
+    ] {
+        let outcome = Dlock::on(&database, ["hold", "init"]).args(options).run();
+        assert_eq!(outcome.status, Some(64), "{outcome:?}");
+        assert!(outcome.stderr.contains(why), "{outcome:?}");
+    }
+}
+
+#[test]
+fn script_that_runs_for_too_long_is_stopped() {
+    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let script = Script::start(&database, "--ttl=60s --grace=1s --max-runtime=100ms");
+    let witness = script.witness;
+    let outcome = script.running.wait();
+    assert!(
+        outcome
+            .stderr
+            .contains("init has run for 100ms; stopping process "),
+        "{outcome:?}"
+    );
+    assert!(witness.is_alone());
+    assert!(is_free(&database));
+    assert_eq!(runs(&database)[1]["code"], 124);
+}
