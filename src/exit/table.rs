@@ -104,6 +104,10 @@ pub const TABLE: &[TableRow] = &[
             ),
             (&["exec", "hold"], "for exec and hold: the ttl is too short"),
             (
+                &["hold"],
+                "for hold: --pid names no process, or one that dlock must not stop",
+            ),
+            (
                 &["release", "prune"],
                 "for release and prune: the user did not confirm",
             ),
@@ -189,7 +193,10 @@ pub const TABLE: &[TableRow] = &[
                 &["exec", "hold"],
                 "for exec and hold: -E changes this status",
             ),
-            (&["hold"], "for hold: stdin ended before the lock was held"),
+            (
+                &["hold"],
+                "for hold: stdin or the process of --pid ended before the lock was held",
+            ),
             (&["wait"], "for wait --done: no success until the timeout"),
             (
                 &["status"],
@@ -219,7 +226,7 @@ pub const TABLE: &[TableRow] = &[
             ),
             (
                 &["hold"],
-                "for hold: the lease was lost or could not be renewed, and the program was told to stop",
+                "for hold: the lease was lost or could not be renewed, and the program was told to stop, or the process of --pid was stopped",
             ),
             (
                 &["exec"],

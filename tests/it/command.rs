@@ -41,6 +41,7 @@ impl Stage {
 
 /// A file that a command locks. Every process that the command starts inherits the descriptor and with it the lock, so
 /// the lock shows whether any of these processes is alive, independently of dlock.
+#[derive(Clone)]
 pub(crate) struct Witness(PathBuf);
 
 impl Witness {

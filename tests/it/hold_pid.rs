@@ -41,14 +41,14 @@ pub(crate) const SCRIPT: &str = r#"
 const NEXT: &str = r#"exec 9>>"$1"; flock -n 9 && echo alone"#;
 
 /// A running [`SCRIPT`] that holds the lock.
-struct Script {
+pub(crate) struct Script {
     running: Running,
     stage: Stage,
     witness: Witness,
     /// The process id of the dlock in the background.
-    holder: u32,
+    pub(crate) holder: u32,
     token: String,
-    pid: u32,
+    pub(crate) pid: u32,
 }
 
 impl Script {
@@ -59,16 +59,25 @@ impl Script {
 
     fn start_on(url: &str, options: &str) -> Self {
         let shell = Dlock::of(Path::new("sh"), ["-c", SCRIPT]);
-        Self::start_in(shell.env("DLOCK_URL", url).env("options", options))
+        let shell = shell.env("DLOCK_URL", url).env("options", options);
+        Self::start_in(shell.env("dlock", DLOCK))
     }
 
-    /// Starts `shell`, which runs [`SCRIPT`].
+    /// Starts `shell`, which runs [`SCRIPT`], with a witness of its own.
     fn start_in(shell: Dlock) -> Self {
         let stage = Stage::new();
         let witness = Witness::on(&stage);
+        Self::start_on_stage(shell, stage, witness)
+    }
+
+    /// Starts `shell`, which runs [`SCRIPT`], with the file of `witness`.
+    pub(crate) fn start_with(shell: Dlock, witness: &Witness) -> Self {
+        Self::start_on_stage(shell, Stage::new(), witness.clone())
+    }
+
+    fn start_on_stage(shell: Dlock, stage: Stage, witness: Witness) -> Self {
         let ready = stage.fifo("ready");
         let running = shell
-            .env("dlock", DLOCK)
             .env("witness", witness.path())
             .env("ready", &ready)
             .env("go", stage.fifo("go"))

@@ -873,6 +873,11 @@ fn missing_monitor_is_detected() {
 }
 
 #[test]
+fn command_that_survives_its_monitor_is_detected() {
+    assert_broken_by(Variant::SurvivesMonitor, (2, FaultKinds::All, 5), EXCLUSION);
+}
+
+#[test]
 fn start_without_a_clock_check_is_detected() {
     assert_broken_by(
         Variant::StartWithoutClockCheck,

@@ -34,6 +34,9 @@ pub(crate) enum Variant {
     BlockedByMessages,
     /// There is no monitor. The process that talks to the server also stops the command.
     NoMonitor,
+    /// Nothing kills the command if the monitor is killed: the kernel does not kill a process that the monitor has not started
+    /// (`dlock hold --pid`), and the parent does not do it either.
+    SurvivesMonitor,
     /// The command is started without a check of the deadline.
     StartWithoutClockCheck,
     /// The command is not killed until the lease expires.

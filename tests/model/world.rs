@@ -642,7 +642,10 @@ impl Model for Run {
             }
             Event::KillMonitor(c) => {
                 world.count_fault(c);
-                world.clients[c].command = Command::Dying;
+                match self.variant {
+                    Variant::SurvivesMonitor => world.clients[c].monitor = None,
+                    _ => world.clients[c].command = Command::Dying,
+                }
             }
             Event::StepMonitor(c) => world.clients[c].step_monitor(now, SupervisorInput::Tick),
             Event::EndCommand(c) => {

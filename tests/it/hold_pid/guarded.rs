@@ -58,6 +58,7 @@ fn ancestors_of_a_script_are_never_signalled() {
         .env("DLOCK_URL", database.url())
         .env("script", script)
         .env("first", first)
+        .env("dlock", DLOCK)
         .env("options", "--ttl=10m");
     let script = Script::start_in(above);
     let above = script.running.pid();

@@ -3,6 +3,7 @@
 
 use super::scene::{ScenarioResult, Scene, compare};
 use crate::cli_runner::{Dlock, eventually};
+use crate::command::signal;
 use crate::compiler::preload;
 use crate::proxy::{Fault, Kind, Proxy};
 
@@ -26,6 +27,27 @@ fn after_signal(scene: &Scene, signal: &str) -> ScenarioResult {
     let waiter = scene.waiter();
     holder.signal(signal);
     ScenarioResult::of_next(&waiter.wait())
+}
+
+#[test]
+fn without_signals_to_a_ward_the_script_of_a_killed_dlock_overlaps_the_next_command() {
+    compare("ward", ScenarioResult::TwoAlive, 1, |scene| {
+        let script = scene.script();
+        let waiter = scene.waiter();
+        signal(script.holder, "KILL");
+        ScenarioResult::of_next(&waiter.wait())
+    });
+}
+
+/// A process of the script has left the tree before the script ends.
+#[test]
+fn without_the_search_for_strays_a_process_of_a_script_overlaps_the_next_command() {
+    compare("strays", ScenarioResult::TwoAlive, 1, |scene| {
+        let script = scene.script();
+        let waiter = scene.waiter();
+        signal(script.pid, "KILL");
+        ScenarioResult::of_next(&waiter.wait())
+    });
 }
 
 #[test]

@@ -13,6 +13,7 @@ use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, Outcome, Running, eventually};
 use crate::command::{Stage, Witness, read_message};
+use crate::hold_pid::{SCRIPT, Script};
 use crate::servers::{Database, Flavour, shared};
 
 /// A command that ignores stop requests and starts a descendant in a separate session. The command ends when it reads a
@@ -111,6 +112,17 @@ impl Scene {
             names => Dlock::of(&super::program(), arguments).env(super::VARIABLE, names),
         }
         .env("DLOCK_URL", url)
+    }
+
+    /// Starts a script that holds `init` with `dlock hold --pid` of dlock or the mutant.
+    pub(crate) fn script(&self) -> Script {
+        let shell = Dlock::of(Path::new("sh"), ["-c", SCRIPT]).env("options", "--ttl=6s");
+        let shell = match self.without.as_str() {
+            "" => shell.env("dlock", env!("CARGO_BIN_EXE_dlock")),
+            names => (shell.env("dlock", super::program())).env(super::VARIABLE, names),
+        };
+        let shell = shell.env("DLOCK_URL", self.database.url());
+        Script::start_with(shell, &self.witness)
     }
 
     /// Starts `dlock` with [`COMMAND`] and returns once the command runs.
