@@ -138,7 +138,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand hold" -l on-lost -d 'If the 
 report\t'Reports it'"
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l stop-signal -d 'First signal when dlock stops PID and its descendants' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l state-file -d 'File that shows the lock, its token, stop_at_ms and deadline_ms as a JSON object while the lock is held' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand hold" -l grace -d 'Time from stop_at_ms to deadline_ms, in which the program ends its work [default: a sixth of the ttl, at most 10s]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l grace -d 'Time from stop_at_ms or the stop signal to deadline_ms, in which the work ends [default: a sixth of the ttl, at most 10s]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f

@@ -86,7 +86,7 @@ pub struct HoldArgs {
     #[arg(help_heading = "Holding")]
     pub state_file: Option<PathBuf>,
 
-    /// Time from stop_at_ms to deadline_ms, in which the program ends its work [default: a sixth of the ttl, at most 10s].
+    /// Time from stop_at_ms or the stop signal to deadline_ms, in which the work ends [default: a sixth of the ttl, at most 10s].
     #[arg(long, env = "DLOCK_OPT_GRACE", value_name = "DURATION")]
     #[arg(value_parser = humantime::parse_duration)]
     #[arg(help_heading = "Limits")]

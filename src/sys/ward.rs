@@ -202,10 +202,14 @@ impl WardTree {
             self.users.extend(user_of(self.ward.root.pid));
         }
         let known = mem::take(&mut self.known);
-        for process in known.iter().filter(|it| it.name_if_alive().is_some()) {
+        for process in &known {
+            if process.name_if_alive().is_none() || !self.may_be_signalled(*process) {
+                continue;
+            }
             self.known.insert(*process);
             for found in below(*process).0 {
-                if known.contains(&found) || self.is_guarded(found) {
+                let is_new = !known.contains(&found);
+                if is_new && self.may_be_signalled(found) && !self.is_exempt(found) {
                     self.known.insert(found);
                 }
             }
@@ -222,25 +226,33 @@ impl WardTree {
             return;
         };
         for process in all.filter_map(Process::find) {
-            let is_of_lease = || {
-                let environment = fs::read(format!("/proc/{}/environ", process.pid));
-                environment.is_ok_and(|it| self.lease.is_in(&it))
-            };
-            if !self.known.contains(&process) && self.is_guarded(process) && is_of_lease() {
+            if self.known.contains(&process) || !self.may_be_signalled(process) {
+                continue;
+            }
+            let environment = fs::read(format!("/proc/{}/environ", process.pid));
+            if environment.is_ok_and(|it| self.lease.is_in(&it)) && !self.is_exempt(process) {
                 self.known.insert(process);
             }
         }
         self.find_descendants();
     }
 
-    /// Returns true if `process` may be signalled, although it is not the ward.
-    fn is_guarded(&self, process: Process) -> bool {
-        let is_of_user = user_of(process.pid).is_some_and(|user| self.users.contains(&user));
-        let is_above = process.pid == 1 || self.ward.ancestors.contains(&process);
+    /// Returns true if `process` is the ward, or has a user of the ward and is neither a holder nor a monitor. A process can
+    /// become another user or a holder after it was found.
+    fn may_be_signalled(&self, process: Process) -> bool {
+        let is_of_user = || user_of(process.pid).is_some_and(|user| self.users.contains(&user));
         let is_of_dlock = || {
-            is_called(process.pid, MONITOR) || ancestry(process.pid).any(|it| is_called(it, HOLDER))
+            [MONITOR, HOLDER]
+                .iter()
+                .any(|name| is_called(process.pid, name))
         };
-        is_of_user && !is_above && !is_of_dlock()
+        process == self.ward.root || is_of_user() && !is_of_dlock()
+    }
+
+    /// Returns true if `process` is process 1, an ancestor of the ward, or a hook of a holder.
+    fn is_exempt(&self, process: Process) -> bool {
+        let is_above = process.pid == 1 || self.ward.ancestors.contains(&process);
+        is_above || ancestry(process.pid).any(|it| is_called(it, HOLDER))
     }
 
     /// Signals each known process that `broadcast` must still reach. Returns true if there was none.
@@ -248,10 +260,8 @@ impl WardTree {
         if mutant::is_disabled(Safeguard::Ward) {
             return true;
         }
-        let is_root = |process| process == self.ward.root;
         broadcast.reach(self.known.iter().copied(), |process, signals| {
-            // A process may have become another user since it was found.
-            (is_root(process) || self.is_guarded(process)) && process.signal(signals)
+            self.may_be_signalled(process) && process.signal(signals)
         })
     }
 }

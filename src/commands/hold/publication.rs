@@ -19,6 +19,7 @@ use crate::lease::instant::{BootInstant, Deadline};
 use crate::report::format::json_line;
 use crate::report::messages;
 use crate::store::LockRecord;
+use crate::sys::notify;
 
 /// Version of the events.
 const FORMAT: u8 = 1;
@@ -135,7 +136,15 @@ impl<'a> Publication<'a> {
         .into_iter()
         .collect();
         self.show(deadline);
+        self.notify("READY=1");
         is_told
+    }
+
+    /// Sends `state` to a service manager, unless the hold is for a process that has its own state.
+    fn notify(&self, state: &str) {
+        if matches!(self.output, Output::Events(_)) {
+            notify::send(state);
+        }
     }
 
     /// Publishes the deadline of a renewal.
@@ -174,6 +183,7 @@ impl<'a> Publication<'a> {
     /// Publishes the end of the hold, and waits a short time until everything is written. `is_released` is true if the server
     /// has confirmed the release.
     pub(super) fn close(&mut self, is_released: bool) {
+        self.notify("STOPPING=1");
         if is_released {
             self.write(&HoldEvent::Released {});
         }

@@ -23,6 +23,8 @@ pub(super) struct WardWork<'a> {
     supervised: SupervisedCommand<'a>,
     ward: Ward,
     report: &'a Report,
+    /// True if the process has to stop.
+    is_stopping: bool,
 }
 
 impl<'a> WardWork<'a> {
@@ -38,7 +40,13 @@ impl<'a> WardWork<'a> {
             supervised,
             ward,
             report,
+            is_stopping: false,
         }
+    }
+
+    fn begin_to_stop(&mut self) {
+        self.is_stopping = true;
+        self.publication.remove_file();
     }
 }
 
@@ -53,7 +61,9 @@ impl Work for WardWork<'_> {
 
     fn renewed(&mut self, deadline: Deadline) {
         self.supervised.renewed(deadline);
-        self.publication.renewed(deadline);
+        if !self.is_stopping {
+            self.publication.renewed(deadline);
+        }
     }
 
     fn stop(&mut self) {
@@ -61,7 +71,7 @@ impl Work for WardWork<'_> {
     }
 
     fn lost(&mut self, why: &str, by: Option<&str>, doing: &str) -> (String, WorkEvent) {
-        self.publication.remove_file();
+        self.begin_to_stop();
         self.supervised.lost(why, by, doing)
     }
 
@@ -98,6 +108,9 @@ impl Work for WardWork<'_> {
     }
 
     fn handle_message(&mut self, message: ParentMessage) -> WorkEvent {
+        if matches!(message, ParentMessage::Stopping(_)) {
+            self.begin_to_stop();
+        }
         self.supervised.handle_message(message)
     }
 

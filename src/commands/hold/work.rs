@@ -16,7 +16,6 @@ use crate::report::messages;
 use crate::store::LockRecord;
 use crate::sys::clock;
 use crate::sys::input::InputKind;
-use crate::sys::notify;
 use crate::sys::signal::{self, Signal};
 use crate::sys::signal_name::describe;
 use crate::sys::tree::ExitReason;
@@ -100,7 +99,6 @@ impl Work for HoldWork<'_> {
                 until: clock::now(),
             });
         }
-        notify::send("READY=1");
     }
 
     fn renewed(&mut self, deadline: Deadline) {
@@ -199,7 +197,6 @@ impl Work for HoldWork<'_> {
 
     /// A program that is told nothing about the release must not take it for confirmed.
     fn over(&mut self, is_released: bool) -> Option<Status> {
-        notify::send("STOPPING=1");
         self.publication.close(is_released);
         let is_unconfirmed = !is_released && self.stopping.is_none();
         is_unconfirmed.then_some(Status::UNAVAILABLE)

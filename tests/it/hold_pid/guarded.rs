@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Bystander, DLOCK, SCRIPT, Script, is_free, on_both, runs};
 use crate::cli_runner::{Dlock, eventually};
-use crate::command::{Stage, is_alive, signal};
+use crate::command::{Stage, is_alive, signal, write_message};
 use crate::servers::{Flavour, shared};
 
 /// The user id of nobody.
@@ -100,6 +100,32 @@ fn lock_is_held_until_the_script_ends_if_its_manager_signals_all_processes() {
     signal(script.holder, "TERM");
     eventually("the lock is free", || is_free(&database));
     assert!(!script.witness.is_alone());
+}
+
+/// The hook has the variables of the lease, and runs while the processes of the script are killed.
+#[test]
+fn hook_is_not_signalled() {
+    const HOOK: &str =
+        r#"[ $DLOCK_EVENT != lost ] || { read word < "$hook"; echo $word > "$told"; }"#;
+    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let stage = Stage::new();
+    let (hook, told) = (stage.fifo("hook"), stage.path("told"));
+    let shell = Dlock::of(Path::new("sh"), ["-c", SCRIPT])
+        .env("DLOCK_URL", database.url())
+        .env("dlock", DLOCK)
+        .env("hook", &hook)
+        .env("told", &told)
+        .env("DLOCK_OPT_ON_EVENT", HOOK)
+        .env("options", "--ttl=60s --grace=1s");
+    let script = Script::start_in(shell);
+    let released = Dlock::on(&database, ["release", "init", "--yes"]).run();
+    released.expect(0, "", "init is released");
+    eventually("the processes of the script are dead", || {
+        script.witness.is_alone()
+    });
+    write_message(&hook, "survived");
+    script.running.wait();
+    assert_eq!(fs::read_to_string(told).ok().as_deref(), Some("survived\n"));
 }
 
 /// Each hold ends the processes of its own lease only, and no hold ends another one.

@@ -1,10 +1,11 @@
 //! Processes and options that `dlock hold --pid` refuses, and its time limits.
 
+use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::{Bystander, DLOCK, Script, is_free, runs};
-use crate::cli_runner::Dlock;
+use crate::cli_runner::{Dlock, eventually};
 use crate::servers::{Flavour, shared};
 
 #[test]
@@ -71,13 +72,23 @@ fn options_for_another_kind_of_hold_are_refused() {
 #[test]
 fn script_that_runs_for_too_long_is_stopped() {
     let database = shared(Flavour::MariaDb).database("hold_pid");
-    let script = Script::start(&database, "--ttl=60s --grace=1s --max-runtime=100ms");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let state = folder.path().join("state");
+    let options = format!(
+        "--ttl=60s --grace=1s --max-runtime=1s --state-file={}",
+        state.display()
+    );
+    let script = Script::start(&database, &options);
     let witness = script.witness;
+    eventually("the file shows the lock", || {
+        fs::read_to_string(&state).is_ok_and(|text| text.contains(&script.token))
+    });
     let outcome = script.running.wait();
+    assert!(!state.exists());
     assert!(
         outcome
             .stderr
-            .contains("init has run for 100ms; stopping process "),
+            .contains("init has run for 1s; stopping process "),
         "{outcome:?}"
     );
     assert!(witness.is_alone());

@@ -1,11 +1,12 @@
 //! `eval "$(dlock hold NAME --pid $$)"` in shells.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{DLOCK, Script, is_free, nobody_waits, on_both};
 use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::signal;
+use crate::command::{is_alive, signal};
 use crate::servers::{Database, Flavour, fetched, shared};
 use crate::terminal::{CTRL_C, Terminal};
 
@@ -39,6 +40,23 @@ fn each_shell_holds_the_lock_until_its_script_ends() {
             "#;
             let outcome = start(&database, &shell, script).wait();
             outcome.expect(0, "a b'$(false)\n", "");
+        }
+    });
+}
+
+#[test]
+fn script_holds_several_locks_in_slots_at_once() {
+    on_both(|database| {
+        for shell in shells() {
+            let script = r#"
+                set -eu
+                eval "$("$dlock" hold -a x -a y --slots 2 --pid $$)"
+                "$dlock" check
+                echo "$DLOCK_SLOT"
+                printf '%s\n' "$DLOCK_TOKENS" | sed 's/=[0-9]*$//'
+            "#;
+            let outcome = start(&database, &shell, script).wait();
+            outcome.expect(0, "1\nx\ny\n", "");
         }
     });
 }
@@ -107,6 +125,35 @@ fn killed_dlock_leaves_the_queue_and_stops_the_script() {
         }
         drop(holder);
     });
+}
+
+/// The dlock in the background is frozen while the lock becomes free and the other dlock is killed.
+#[test]
+fn lock_is_free_if_the_dlock_in_the_shell_is_killed_at_the_grant() {
+    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let holder = Script::start(&database, "--ttl=10m");
+    let script = r#"eval "$("$dlock" hold init --ttl=10m --pid $$)"; read line"#;
+    let (end, stdin) = io::pipe().expect("a pipe");
+    let waiter = Dlock::of(Path::new("bash"), ["-c", script])
+        .env("DLOCK_URL", database.url())
+        .env("dlock", DLOCK)
+        .stdin(end.into())
+        .start();
+    waiter.wait_for_output("init is held by");
+    let front = front(&waiter);
+    let background = fs::read_to_string(format!("/proc/{front}/task/{front}/children"));
+    let background = background.expect("dlock runs").trim().parse();
+    let background = background.expect("one child");
+    signal(background, "STOP");
+    holder.runs("exit");
+    holder.running.wait();
+    signal(front, "KILL");
+    signal(background, "CONT");
+    eventually("the lock is free", || is_free(&database));
+    assert!(is_alive(&waiter.pid().to_string()));
+    drop(stdin);
+    let outcome = waiter.wait();
+    assert_eq!(outcome.status, Some(1), "{outcome:?}");
 }
 
 #[test]
