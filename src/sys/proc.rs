@@ -16,8 +16,13 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal,
 };
 
+use crate::lease::instant::BootInstant;
+
 /// The position of the start time, which is field 22 of a `stat` file, after the name.
 const STARTED: usize = 19;
+
+/// Clock ticks per second in `/proc` (`USER_HZ`), on both x86-64 and arm64.
+const TICKS: u128 = 100;
 
 /// In place of the start time of a child that `/proc` hides.
 const HIDDEN: u64 = 0;
@@ -34,6 +39,11 @@ impl Process {
     /// Returns true if the process exists, even if it is dead and not yet reaped.
     fn exists(self) -> bool {
         read_stat(self.pid).is_ok_and(|(process, _)| process == self)
+    }
+
+    /// Returns true if the process was started at the instant `at` or later, or in the same clock tick.
+    pub(super) fn is_later_than(self, at: BootInstant) -> bool {
+        u128::from(self.started) >= at.since_boot().as_millis() * TICKS / 1000
     }
 
     /// Returns the process that has the id `pid`. None if there is none.

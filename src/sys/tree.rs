@@ -22,9 +22,6 @@ use super::process::OWN_CHILDREN;
 use super::signal;
 use crate::lease::instant::BootInstant;
 
-/// Clock ticks per second in `/proc` (`USER_HZ`), on both x86-64 and arm64.
-const TICKS: u128 = 100;
-
 /// The way in which a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ExitReason {
@@ -144,12 +141,11 @@ impl Broadcast {
         found: impl IntoIterator<Item = Process>,
         send: impl Fn(Process, &[Signal]) -> bool,
     ) -> bool {
-        let began = self.began.since_boot().as_millis() * TICKS / 1000;
         // The first pass finds all processes before it signals any of them.
         let is_first = self.reached.is_empty();
         let mut is_over = true;
         for process in found {
-            let is_later = !is_first && u128::from(process.started) >= began;
+            let is_later = !is_first && process.is_later_than(self.began);
             if is_later || self.reached.contains(&process) {
                 continue;
             }

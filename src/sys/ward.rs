@@ -19,6 +19,7 @@ use std::time::Duration;
 use rustix::process::{Pid, PidfdFlags, Signal, getuid, pidfd_open};
 
 use super::boot_timer::wait_for;
+use super::clock;
 use super::proc::{Process, all, ancestry, below, is_called, stat_from_state};
 use super::process::{HOLDER, MONITOR};
 use super::tree::{Broadcast, ExitReason, Leftovers, Tree};
@@ -28,11 +29,21 @@ use crate::mutant::{self, Safeguard};
 /// The flag of a thread of the kernel, in field 9 of `/proc/PID/stat`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
+/// Maximum time to wait, after the end of a ward, for processes that may be about to start a program. A busy machine needs
+/// some of it.
+const EXEC_TIME: Duration = Duration::from_secs(1);
+
 /// A process that dlock has not started. The kernel may reuse its id when it has ended, but a later process with that id is
 /// never taken for it.
 #[derive(Debug, Clone)]
 pub struct Ward {
     root: Process,
+    /// Time at which it was opened, before the grant. Only later processes can get the variables of the lease.
+    opened: BootInstant,
+    /// The user as whom the ward ran when it was opened. None if it has ended.
+    user: Option<u32>,
+    /// The address of its stack when it was opened.
+    stack: Option<String>,
     pidfd: Arc<OwnedFd>,
     /// The ancestors of the ward when it was opened.
     ancestors: BTreeSet<Process>,
@@ -57,6 +68,9 @@ impl Ward {
         let id = id.as_raw_pid();
         let ward = Self {
             root: Process::find(id).ok_or_else(missing)?,
+            opened: clock::now(),
+            user: user_of(id),
+            stack: stack(id),
             pidfd: Arc::new(pidfd),
             ancestors: ancestry(id).skip(1).filter_map(Process::find).collect(),
         };
@@ -178,6 +192,10 @@ pub struct WardTree {
     known: BTreeSet<Process>,
     /// The users as whom the ward has run.
     users: BTreeSet<u32>,
+    /// True if the latest search has found a process that may become a stray.
+    is_unclear: bool,
+    /// Time until which such processes are searched again. None before the end of the ward.
+    unclear_until: Option<BootInstant>,
     end: Option<ExitReason>,
     leftovers: Leftovers,
 }
@@ -188,9 +206,11 @@ impl WardTree {
     pub fn new(ward: Ward, lease: WardLease) -> Self {
         Self {
             known: BTreeSet::from([ward.root]),
+            users: BTreeSet::from_iter(ward.user),
             ward,
             lease,
-            users: BTreeSet::new(),
+            is_unclear: false,
+            unclear_until: None,
             end: None,
             leftovers: Leftovers::default(),
         }
@@ -225,16 +245,35 @@ impl WardTree {
         let Ok(all) = all() else {
             return;
         };
+        self.is_unclear = false;
         for process in all.filter_map(Process::find) {
             if self.known.contains(&process) || !self.may_be_signalled(process) {
                 continue;
             }
             let environment = fs::read(format!("/proc/{}/environ", process.pid));
-            if environment.is_ok_and(|it| self.lease.is_in(&it)) && !self.is_exempt(process) {
-                self.known.insert(process);
+            let Ok(environment) = environment else {
+                continue;
+            };
+            if self.lease.is_in(&environment) {
+                if !self.is_exempt(process) {
+                    self.known.insert(process);
+                }
+            } else {
+                self.is_unclear |= self.may_become_stray(process, &environment);
             }
         }
         self.find_descendants();
+    }
+
+    /// Returns true if `process`, which has no variables of the lease in its `environment`, may get them. A fork has the
+    /// environment with which the ward was started, until it starts a program, and in the middle of the start, `/proc` shows
+    /// an empty environment.
+    fn may_become_stray(&self, process: Process, environment: &[u8]) -> bool {
+        let is_fork = || self.ward.stack.is_some() && stack(process.pid) == self.ward.stack;
+        process.is_later_than(self.ward.opened)
+            && (environment.is_empty() || is_fork())
+            && process.name_if_alive().is_some()
+            && !self.is_exempt(process)
     }
 
     /// Returns true if `process` is the ward, or has a user of the ward and is neither a holder nor a monitor. A process can
@@ -278,7 +317,9 @@ impl Tree for WardTree {
             self.end = Some(ExitReason::Exited(0));
             self.leftovers = Leftovers::among(self.known.iter().copied());
         }
-        self.known.is_empty()
+        let now = clock::now();
+        let until = *self.unclear_until.get_or_insert(now + EXEC_TIME);
+        self.known.is_empty() && (!self.is_unclear || now >= until)
     }
 
     fn end(&self) -> Option<ExitReason> {
@@ -319,6 +360,14 @@ impl Tree for WardTree {
     fn watched(&self) -> Option<BorrowedFd<'_>> {
         self.end.is_none().then(|| self.ward.pidfd.as_fd())
     }
+}
+
+/// Returns the address of the stack of the process `pid`, which is the same in all forks of a process, and a random number
+/// after each start of a program. None if the process has ended, or hides the address.
+fn stack(pid: i32) -> Option<String> {
+    let fields = stat_from_state(&format!("/proc/{pid}/stat")).ok()?;
+    let stack = fields.split_whitespace().nth(28 - 3)?;
+    (stack != "0").then(|| stack.to_owned())
 }
 
 /// Returns the real user of the process `pid`. None if the process does not exist.

@@ -83,7 +83,7 @@ fn run(
         .env(RUN, run.to_string())
         .arg(match plan.kind {
             ContenderKind::Exec => "exec",
-            ContenderKind::HoldJson => "hold",
+            ContenderKind::HoldJson | ContenderKind::HoldPid => "hold",
         })
         .args(["--action", action, "--wait", &wait])
         .args(["--ttl", &format!("{}ms", plan.ttl)])
@@ -103,6 +103,25 @@ fn run(
             None
         }
         ContenderKind::HoldJson => Some(client(context, run, &plan, dlock.arg("--json"))),
+        ContenderKind::HoldPid => {
+            let mut script = Command::new("sh");
+            script
+                .args(["-c", &worker::script(&dlock), "sh"])
+                .args(worker::command_line(
+                    &context.worker,
+                    &context.folder,
+                    &plan,
+                ))
+                .envs(
+                    dlock
+                        .get_envs()
+                        .filter_map(|(name, value)| Some((name, value?))),
+                )
+                .stdout(Stdio::null())
+                .stderr(stderr.try_clone().expect("a descriptor is available"));
+            dlock = script;
+            None
+        }
     };
     if plan.has_session && site.purpose.has_bystanders() {
         dlock.env(SERVER, site.database.url());

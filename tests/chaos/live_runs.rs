@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::history::{Event, Line, Micros, micros, now};
-use crate::schedule::{Plan, Route};
+use crate::schedule::{ContenderKind, Plan, Route};
 
 /// Interval at which new lines of the history are read.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -97,10 +97,19 @@ impl LiveRuns {
                 };
                 state.runs.insert(run, new_run);
             }
-            Event::Started { run, action, .. } => {
+            Event::Started {
+                run,
+                action,
+                parent,
+                ..
+            } => {
                 state.started.insert(action, at);
                 if let Some(run) = state.runs.get_mut(&run) {
                     run.started = Some(at);
+                    // Before, it is the script.
+                    if run.plan.kind == ContenderKind::HoldPid {
+                        run.parent = parent;
+                    }
                 }
             }
             Event::Finished { run, .. } | Event::Dead { run, .. } => {

@@ -21,16 +21,18 @@ pub(crate) enum ContenderKind {
     Exec,
     /// A program that uses `dlock hold --json`, and watches the clock.
     HoldJson,
+    /// A script that uses `dlock hold --pid`, which guards it.
+    HoldPid,
 }
 
 impl ContenderKind {
     /// The kinds of the runs, each as often as it occurs.
-    pub(crate) const ALL: [Self; 2] = [Self::Exec, Self::HoldJson];
+    pub(crate) const ALL: [Self; 4] = [Self::Exec, Self::HoldJson, Self::HoldPid, Self::HoldJson];
 
     /// Returns true if dlock has a monitor, which guards the work.
     pub(crate) const fn has_monitor(self) -> bool {
         match self {
-            Self::Exec => true,
+            Self::Exec | Self::HoldPid => true,
             Self::HoldJson => false,
         }
     }
@@ -87,6 +89,10 @@ impl Plan {
         self.kind = kind;
         match kind {
             ContenderKind::Exec => {}
+            ContenderKind::HoldPid => {
+                self.has_session = false;
+                self.option = self.option.filter(|option| option.is_for_hold());
+            }
             ContenderKind::HoldJson => {
                 // dlock knows neither the processes and sessions of the program nor its exit status.
                 if self.shape != Shape::Plain {

@@ -28,6 +28,9 @@ pub(crate) const RUN: &str = "CHAOS_RUN";
 /// Environment variable with the URL of the server on which the command has a session. Not set if it has none.
 pub(crate) const SERVER: &str = "CHAOS_SERVER";
 
+/// Environment variable with the id of the process that holds the lock for a script.
+const HOLD_PID: &str = "DLOCK_HOLD_PID";
+
 /// Exit statuses of a worker that cannot lock the witness file, and of a worker whose token the store refused.
 const NOT_ALONE: i32 = 99;
 const REFUSED: i32 = 98;
@@ -35,6 +38,19 @@ const REFUSED: i32 = 98;
 /// Lifetime of a descendant that is not killed. It is longer than any lease, so such a descendant would overlap with
 /// the next command.
 const LINGER: Duration = Duration::from_secs(20);
+
+/// Returns the command of a shell that gets the lock with the command `dlock` and its arguments, and then becomes its own
+/// arguments.
+pub(crate) fn script(dlock: &Command) -> String {
+    let words = std::iter::once(dlock.get_program()).chain(dlock.get_args());
+    let words: Vec<String> = words
+        .map(|word| format!("'{}'", word.to_str().expect("UTF-8").replace('\'', r"'\''")))
+        .collect();
+    format!(
+        "set -e\neval \"$({} --pid $$)\"\nexec \"$@\"",
+        words.join(" ")
+    )
+}
 
 /// Returns the command line that runs the program `worker` with `plan` in `folder`.
 pub(crate) fn command_line(worker: &Path, folder: &Path, plan: &Plan) -> Vec<OsString> {
@@ -70,7 +86,10 @@ pub(crate) fn run_worker(arguments: &[String]) -> ! {
         action: action.clone(),
         token: leases.token,
         pid: process::id(),
-        parent: std::os::unix::process::parent_id(),
+        parent: match std::env::var(HOLD_PID) {
+            Ok(pid) => number(Some(pid)),
+            Err(_) => std::os::unix::process::parent_id(),
+        },
         alone,
     });
     if !alone {

@@ -43,6 +43,17 @@ fn unexplained(timeline: &Timeline, run: &Run, end: &End) -> Option<String> {
         (_, Some(TERM)) if had_fault(&STOPS) && run.start.is_none() && end.stderr.is_empty() => {
             None
         }
+        (status, signal)
+            if run.plan.kind == ContenderKind::HoldPid
+                && (matches!(signal, Some(KILL | TERM)) || matches!(status, Some(137 | 143)))
+                && (had_fault(&SCRIPT_FAULTS)
+                    || had_fault(&STOPS)
+                    || had_fault(&LEASE_FAULTS)
+                    || was_revoked(timeline, run, end)
+                    || had_outage_or_stall(timeline, run, end)) =>
+        {
+            None
+        }
         (_, Some(signal)) => Some(format!("dlock was ended by signal {signal}")),
         // The command exits with these statuses if it is not alone or its token was refused. Another checker reports
         // this.
@@ -143,6 +154,13 @@ const LEASE_FAULTS: [FaultKind; 6] = [
     FaultKind::FreezeWaiter,
     FaultKind::KillMonitor,
     FaultKind::FreezeMonitor,
+];
+
+/// Faults after which a script is killed.
+const SCRIPT_FAULTS: [FaultKind; 3] = [
+    FaultKind::KillParent,
+    FaultKind::KillWaiter,
+    FaultKind::KillCommand,
 ];
 
 /// Faults after which the program of a hold may end before its work is finished.

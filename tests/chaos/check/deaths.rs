@@ -5,7 +5,7 @@
 use super::{ALLOWANCE, Violation};
 use crate::fault_kind::FaultKind;
 use crate::history::{Event, Line, Micros};
-use crate::schedule::Shape;
+use crate::schedule::{ContenderKind, Shape};
 use crate::timeline::{Run, Timeline};
 
 /// Maximum time in microseconds from the death of the parent to the death of the tree.
@@ -57,7 +57,11 @@ fn bounds(timeline: &Timeline, run: &Run) -> Vec<(Micros, Micros, &'static str)>
         }
     }
     let end = run.end.as_ref().filter(|end| end.signal.is_none());
-    bounds.extend(end.map(|end| (end.at, 0, "dlock ended")));
+    bounds.extend(end.map(|end| match run.plan.kind {
+        // What a script leaves is killed after its end.
+        ContenderKind::HoldPid => (end.at, PROMPT, "the script ended"),
+        ContenderKind::Exec | ContenderKind::HoldJson => (end.at, 0, "dlock ended"),
+    }));
     bounds
 }
 

@@ -10,7 +10,7 @@ use crate::fault_kind::FaultKind;
 use crate::history::Micros;
 use crate::live_runs::Run;
 use crate::processes::{Process, of_run, send};
-use crate::schedule::Step;
+use crate::schedule::{ContenderKind, Step};
 
 impl Nemesis<'_> {
     /// Injects the fault into a holder. Returns the start time of the fault; None if no holder was affected.
@@ -20,7 +20,12 @@ impl Nemesis<'_> {
             &self.action,
             work_left(step),
             SEARCH,
-            |run| run.plan.kind.has_monitor() || !needs_monitor,
+            |run| {
+                // A hold that gets SIGTERM lets its script go on without the lock.
+                let lets_go = run.plan.kind == ContenderKind::HoldPid;
+                (run.plan.kind.has_monitor() || !needs_monitor)
+                    && !(lets_go && step.kind == FaultKind::TermParent)
+            },
         )?;
         let pid = self.target(step, &holder)?;
         let mark = &self.context.mark;

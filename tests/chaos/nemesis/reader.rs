@@ -31,7 +31,9 @@ impl Nemesis<'_> {
         let mut admin = self.site.database.admin_conn();
         let fault = self.begin(step.kind, Some(holder.number), Some(holder.parent));
         let is_stopped = match holder.plan.kind {
-            ContenderKind::Exec => self.context.readers.stop(holder.number),
+            ContenderKind::Exec | ContenderKind::HoldPid => {
+                self.context.readers.stop(holder.number)
+            }
             ContenderKind::HoldJson => self.stop_reading_events(&holder),
         };
         let session = "SELECT session_id FROM dlock_lock WHERE action=? AND owner_id IS NOT NULL AND session_id>0";
@@ -41,7 +43,9 @@ impl Nemesis<'_> {
         }
         self.context.fault_phase.pause(length);
         match holder.plan.kind {
-            ContenderKind::Exec => self.context.readers.resume(holder.number),
+            ContenderKind::Exec | ContenderKind::HoldPid => {
+                self.context.readers.resume(holder.number);
+            }
             ContenderKind::HoldJson => {
                 fs::remove_file(self.deaf_file(&holder)).expect("the file exists");
             }

@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Bystander, DLOCK, SCRIPT, Script, is_free, on_both, runs};
 use crate::cli_runner::{Dlock, eventually};
-use crate::command::{Stage, is_alive, signal, write_message};
+use crate::command::{Stage, Witness, is_alive, signal, write_message};
 use crate::servers::{Flavour, shared};
 
 /// The user id of nobody.
@@ -199,4 +199,32 @@ fn later_process_with_the_id_of_the_script_is_not_signalled() {
         .env("dlock", DLOCK)
         .run()
         .expect(0, "alive\n", "Killed\n");
+}
+
+/// Such a process has neither the variables in its environment nor a parent in the tree when the script ends. Many scripts
+/// end at once, so that some of their processes start a program later.
+#[test]
+fn process_that_the_script_forks_before_its_end_is_killed_when_it_starts_a_program() {
+    const FORKING: &str = r#"
+        set -e
+        exec 9>>"$witness"
+        flock -s -n 9
+        eval "$("$dlock" hold init --shared --pid $$)"
+        (setsid sh -c 'exec sh -c "exec sh -c \"exec sleep 1d\""' &)
+    "#;
+    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let stage = Stage::new();
+    let witness = Witness::on(&stage);
+    let script = || {
+        Dlock::of(Path::new("sh"), ["-c", FORKING])
+            .env("DLOCK_URL", database.url())
+            .env("witness", witness.path())
+            .env("dlock", DLOCK)
+    };
+    let scripts: Vec<_> = (0..60).map(|_| script().start()).collect();
+    for script in scripts {
+        let outcome = script.wait();
+        assert_eq!(outcome.status, Some(0), "{outcome:?}");
+    }
+    assert!(witness.is_alone());
 }
