@@ -29,6 +29,9 @@ use crate::mutant::{self, Safeguard};
 /// The flag of a thread of the kernel, in field 9 of `/proc/PID/stat`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
+/// Maximum number of lists of all processes in a search.
+const MAX_LISTS: usize = 10;
+
 /// Maximum time to wait, after the end of a ward, for processes that may be about to start a program. A busy machine needs
 /// some of it.
 const EXEC_TIME: Duration = Duration::from_secs(1);
@@ -192,6 +195,8 @@ pub struct WardTree {
     known: BTreeSet<Process>,
     /// The users as whom the ward has run.
     users: BTreeSet<u32>,
+    /// True if a process of the tree has died during the latest search, which may have missed a child of it.
+    has_changed: bool,
     /// True if the latest search has found a process that may become a stray.
     is_unclear: bool,
     /// Time until which such processes are searched again. None before the end of the ward.
@@ -209,6 +214,7 @@ impl WardTree {
             users: BTreeSet::from_iter(ward.user),
             ward,
             lease,
+            has_changed: false,
             is_unclear: false,
             unclear_until: None,
             end: None,
@@ -242,36 +248,53 @@ impl WardTree {
         if mutant::is_disabled(Safeguard::Strays) {
             return;
         }
-        let Ok(all) = all() else {
-            return;
-        };
-        self.is_unclear = false;
-        for process in all.filter_map(Process::find) {
-            if self.known.contains(&process) || !self.may_be_signalled(process) {
-                continue;
-            }
-            let environment = fs::read(format!("/proc/{}/environ", process.pid));
-            let Ok(environment) = environment else {
-                continue;
+        (self.has_changed, self.is_unclear) = (false, false);
+        let (mut visited, mut is_complete) = (BTreeSet::new(), false);
+        // A process may fork another one after a list was read, and die before it is visited.
+        for _ in 0..MAX_LISTS {
+            let Ok(all) = all() else {
+                return;
             };
-            if self.lease.is_in(&environment) {
-                if !self.is_exempt(process) {
-                    self.known.insert(process);
-                }
-            } else {
-                self.is_unclear |= self.may_become_stray(process, &environment);
+            let new: Vec<i32> = all.filter(|pid| visited.insert(*pid)).collect();
+            self.is_unclear |= new
+                .iter()
+                .filter_map(|pid| Process::find(*pid))
+                .fold(false, |unclear, process| self.visit(process) || unclear);
+            is_complete = new.is_empty();
+            if is_complete {
+                break;
             }
         }
+        self.is_unclear |= !is_complete;
+        let found = self.known.clone();
         self.find_descendants();
+        self.has_changed = !found.is_subset(&self.known);
     }
 
-    /// Returns true if `process`, which has no variables of the lease in its `environment`, may get them. A fork has the
-    /// environment with which the ward was started, until it starts a program, and in the middle of the start, `/proc` shows
-    /// an empty environment.
-    fn may_become_stray(&self, process: Process, environment: &[u8]) -> bool {
-        let is_fork = || self.ward.stack.is_some() && stack(process.pid) == self.ward.stack;
+    /// Adds `process` if it is a stray. Returns true if it may become one.
+    fn visit(&mut self, process: Process) -> bool {
+        if self.known.contains(&process) || !self.may_be_signalled(process) {
+            return false;
+        }
+        // Read first, because the process may start a program between the two reads.
+        let is_fork = self.ward.stack.is_some() && stack(process.pid) == self.ward.stack;
+        let Ok(environment) = fs::read(format!("/proc/{}/environ", process.pid)) else {
+            return false;
+        };
+        if self.lease.is_in(&environment) {
+            if !self.is_exempt(process) {
+                self.known.insert(process);
+            }
+            return false;
+        }
+        (is_fork || environment.is_empty()) && self.may_become_stray(process)
+    }
+
+    /// Returns true if `process`, which is a fork of the ward or shows an empty environment, may get the variables of the
+    /// lease. A fork has the environment with which the ward was started, until it starts a program, and in the middle of
+    /// the start, `/proc` shows an empty environment.
+    fn may_become_stray(&self, process: Process) -> bool {
         process.is_later_than(self.ward.opened)
-            && (environment.is_empty() || is_fork())
             && process.name_if_alive().is_some()
             && !self.is_exempt(process)
     }
@@ -319,7 +342,7 @@ impl Tree for WardTree {
         }
         let now = clock::now();
         let until = *self.unclear_until.get_or_insert(now + EXEC_TIME);
-        self.known.is_empty() && (!self.is_unclear || now >= until)
+        self.known.is_empty() && !self.has_changed && (!self.is_unclear || now >= until)
     }
 
     fn end(&self) -> Option<ExitReason> {

@@ -101,7 +101,9 @@ fn lost_before_the_end(timeline: &Timeline, run: &Run) -> Option<String> {
     let (Some(start), Some(finished)) = (run.start, run.finished) else {
         return Some("its command did not finish".to_owned());
     };
-    if run.revoked.is_some_and(|revoked| revoked < finished) {
+    // The status of a script is its own, and a stubborn one goes on until dlock kills it.
+    let is_own = run.plan.kind != ContenderKind::HoldPid;
+    if is_own && run.revoked.is_some_and(|revoked| revoked < finished) {
         return Some("an operator had revoked its lease before the command finished".to_owned());
     }
     let mut others = timeline.runs.values();
@@ -122,7 +124,8 @@ fn was_skipped(timeline: &Timeline, run: &Run, end: &End) -> bool {
         && run.start.is_none()
         && timeline.runs.values().any(|other| {
             other.action == run.action
-                && other.plan.exit == 0
+                // The end of a hold counts as a success.
+                && (other.plan.exit == 0 || other.plan.kind == ContenderKind::HoldPid)
                 && (other.finished).is_some_and(|at| run.launched < at + START && at < end.at)
         })
 }
