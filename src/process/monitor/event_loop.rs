@@ -21,6 +21,10 @@ use crate::sys::tree::{Broadcast, CommandTree, ExitReason, Leftovers, Tree};
 use crate::sys::ward::{Ward, WardLease, WardTree};
 use crate::sys::{clock, inherited, process};
 
+/// Pause between two looks at the descendants of a ward, which would get another parent if the ward died. Each look takes a
+/// fraction of a millisecond. A process that is started and left within the pause is found only if it is a stray.
+const WARD_PAUSE: Duration = Duration::from_secs(1);
+
 /// What the monitor supervises.
 pub enum Subject {
     /// A command that the monitor starts.
@@ -173,13 +177,15 @@ impl EventSources<'_> {
 
     /// Waits until a message arrives, the timer expires, a child ends, or `root` is readable.
     fn wait(&self, is_parent_alive: bool, root: Option<BorrowedFd>) -> io::Result<()> {
-        let (timer, children) = (self.timer.as_fd(), self.children.as_fd());
-        let parent = match is_parent_alive {
-            true => self.parent.as_fd(),
-            // A closed channel would always be readable.
-            false => timer,
-        };
-        wait_for([parent, timer, children, root.unwrap_or(timer)], None).map(drop)
+        let (parent, timer) = (self.parent.as_fd(), self.timer.as_fd());
+        let children = self.children.as_fd();
+        // A closed channel would always be readable. The kernel refuses more descriptors than this process may open.
+        match (is_parent_alive, root) {
+            (true, None) => wait_for([parent, timer, children], None).map(drop),
+            (true, Some(root)) => wait_for([parent, timer, children, root], None).map(drop),
+            (false, None) => wait_for([timer, children], None).map(drop),
+            (false, Some(root)) => wait_for([timer, children, root], None).map(drop),
+        }
     }
 
     fn send(&self, message: &ParentMessage) {
@@ -229,6 +235,7 @@ impl SupervisedTree {
             let rounds = [
                 self.stop_all_if_due(now),
                 self.kill_all_if_due(sources, now),
+                self.tree.watched().map(|_| now + WARD_PAUSE),
             ];
             let wake = rounds.into_iter().chain([self.supervisor.wake_at()]);
             sources.timer.set(wake.flatten().min())?;

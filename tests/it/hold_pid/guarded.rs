@@ -41,6 +41,36 @@ fn only_processes_of_the_user_with_the_token_and_the_action_are_killed() {
     assert!(is_free(&database));
 }
 
+/// The process is a fork of the shell, so its environment is that of the shell, which has been started before the grant.
+#[test]
+fn forked_process_of_a_killed_script_is_killed() {
+    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let script = Script::start(&database, "--ttl=10m");
+    script.runs(r#"mkfifo "$go.never"; (read line < "$go.never") & echo $!"#);
+    let mut pid = String::new();
+    eventually("the process runs", || {
+        pid = script.running.stdout_so_far().trim().to_owned();
+        !pid.is_empty()
+    });
+    let status = format!("/proc/{}/status", script.monitor());
+    let sleeps = || {
+        let status = fs::read_to_string(&status).expect("the monitor runs");
+        let count = status
+            .lines()
+            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        let count = count.expect("a counter").trim().parse::<u64>();
+        count.expect("a number")
+    };
+    let before = sleeps();
+    // The monitor looks at the processes between two sleeps.
+    eventually("the monitor looks at the processes", || {
+        sleeps() >= before + 3
+    });
+    signal(script.pid, "KILL");
+    eventually("the lock is free", || is_free(&database));
+    assert!(!is_alive(&pid));
+}
+
 /// A shell starts the script, and then becomes a program with the variables of the lease.
 #[test]
 fn ancestors_of_a_script_are_never_signalled() {
