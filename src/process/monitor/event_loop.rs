@@ -1,6 +1,6 @@
-//! The event loop of the monitor. It handles messages from the parent, the deadline, and children that end.
+//! The event loop of the monitor. It handles messages from the parent, the deadline, and the end of children or of a ward.
 //!
-//! Runs in the monitor's process, which has one thread until the loop has ended. The loop must wait only for these three
+//! Runs in the monitor's process, which has one thread until the loop has ended. The loop must wait only for these
 //! sources. Therefore the loop writes to no terminal, uses no database and takes no lock.
 
 use std::io;
@@ -79,8 +79,8 @@ struct EventSources<'a> {
 
 /// Shows `about` in process lists. The command line contains no word of dlock's own one or of the command, so that
 /// `killall dlock`, `pidof dlock` and `pkill -f` with the name of the command do not find the monitor. Starts a command when
-/// the parent sends [`MonitorMessage::Start`], and supervises `subject` until its tree is dead. Returns the leases if the parent has died while the command ran. Returns immediately if the parent dies before it sends
-/// that message.
+/// the parent sends [`MonitorMessage::Start`], and supervises `subject` until its tree is dead. Returns the leases if the
+/// parent has died while the command ran. Returns immediately if the parent dies before it sends that message.
 ///
 /// # Errors
 /// Fails if a system call fails. The monitor then ends, and the kernel kills the command.
