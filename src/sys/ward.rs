@@ -256,10 +256,9 @@ impl WardTree {
                 return;
             };
             let new: Vec<i32> = all.filter(|pid| visited.insert(*pid)).collect();
-            self.is_unclear |= new
-                .iter()
-                .filter_map(|pid| Process::find(*pid))
-                .fold(false, |unclear, process| self.visit(process) || unclear);
+            for process in new.iter().filter_map(|pid| Process::find(*pid)) {
+                self.is_unclear |= self.visit(process);
+            }
             is_complete = new.is_empty();
             if is_complete {
                 break;

@@ -104,21 +104,8 @@ fn run(
         }
         ContenderKind::HoldJson => Some(client(context, run, &plan, dlock.arg("--json"))),
         ContenderKind::HoldPid => {
-            let mut script = Command::new("sh");
-            script
-                .args(["-c", &worker::script(&dlock), "sh"])
-                .args(worker::command_line(
-                    &context.worker,
-                    &context.folder,
-                    &plan,
-                ))
-                .envs(
-                    dlock
-                        .get_envs()
-                        .filter_map(|(name, value)| Some((name, value?))),
-                )
-                .stdout(Stdio::null())
-                .stderr(stderr.try_clone().expect("a descriptor is available"));
+            let mut script = script(context, &plan, &dlock);
+            script.stderr(stderr.try_clone().expect("a descriptor is available"));
             dlock = script;
             None
         }
@@ -173,6 +160,18 @@ fn run(
     for file in [fifo, stderr_copy] {
         fs::remove_file(file).expect("the files of the run exist");
     }
+}
+
+/// Returns the script that gets the lock with `dlock` and then works.
+fn script(context: &RunContext, plan: &Plan, dlock: &Command) -> Command {
+    let mut script = Command::new("sh");
+    let variables = dlock.get_envs();
+    script
+        .args(["-c", &worker::script(dlock), "sh"])
+        .args(worker::command_line(&context.worker, &context.folder, plan))
+        .envs(variables.filter_map(|(name, value)| Some((name, value?))))
+        .stdout(Stdio::null());
+    script
 }
 
 /// Returns the program that uses the hold `dlock`. Each of the two reads what the other writes.
