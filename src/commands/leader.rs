@@ -1,7 +1,7 @@
 //! `dlock leader`: prints the leader, which is the holder of an exclusive lease, once or after each change.
 //!
 //! A follower reads the record in the packet that waits on the server for the end of the leader's session, so it sends a
-//! request every ten seconds while nothing changes. Where the server cannot wait, it reads once a second: while there is
+//! request every 15 seconds while nothing changes. Where the server cannot wait, it reads once a second: while there is
 //! no leader, and while the leader is connected to another server. After a change it reads more often for a moment, because
 //! the next leader often follows at once.
 
@@ -27,10 +27,10 @@ use crate::store::{Contender, Failure, FailureKind, Holder, LockRecord};
 use crate::sys::clock;
 
 /// Maximum time for which a request waits on the server. A changed note is noticed after this time at the latest.
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
+const LONGEST_WAIT: Duration = Duration::from_secs(15);
 
 /// Pause before the first request after a change.
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
 /// Maximum pause between two requests, and the pause after a failure.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -176,7 +176,7 @@ impl Follower {
         let has_waited = clock::now().since(started) >= LONGEST_PAUSE;
         self.pause = match has_waited || leader != self.leader {
             true => FIRST_PAUSE,
-            false => (self.pause * 2).min(LONGEST_PAUSE),
+            false => (self.pause * 3 / 2).min(LONGEST_PAUSE),
         };
         self.leader = leader;
         Ok((record, is_read_only))
