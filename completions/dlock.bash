@@ -17,11 +17,11 @@ _dlock_option() {
             esac
             ;;
         exec)
-            options='-a --action -t --ttl -w --wait -n --nonblock -E --conflict-exit-code --connect-timeout --max-runtime --server-sessions --heartbeat-file --holder --note --slots --shared --fence --history --metrics-file --on-event --once --once-per --min-hold --grace --stop-signal --hide-credentials --hide-args -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            options='-a --action -t --ttl -w --wait -n --nonblock -E --conflict-exit-code --connect-timeout --max-runtime --stop-signal --server-sessions --heartbeat-file --holder --note --slots --shared --fence --history --metrics-file --on-event --once --once-per --min-hold --grace --hide-credentials --hide-args -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
             arguments='name'
             case $2 in
                 -a | --action) kind='name' ;;
-                -t | --ttl | -w | --wait | -E | --conflict-exit-code | --connect-timeout | --max-runtime | --holder | --note | --slots | --history | --once-per | --min-hold | --grace | --stop-signal | --url | --host | --port | --user | --database) kind='text' ;;
+                -t | --ttl | -w | --wait | -E | --conflict-exit-code | --connect-timeout | --max-runtime | --stop-signal | --holder | --note | --slots | --history | --once-per | --min-hold | --grace | --url | --host | --port | --user | --database) kind='text' ;;
                 --server-sessions) kind='kill wait ignore' ;;
                 --heartbeat-file | --metrics-file | --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
                 --on-event) kind='command' ;;
@@ -30,11 +30,11 @@ _dlock_option() {
             esac
             ;;
         hold)
-            options='-a --action -t --ttl -w --wait -n --nonblock -E --conflict-exit-code --connect-timeout --max-runtime --server-sessions --heartbeat-file --holder --note --slots --shared --fence --history --metrics-file --on-event --pid --on-lost --stop-signal --json --state-file --grace -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
+            options='-a --action -t --ttl -w --wait -n --nonblock -E --conflict-exit-code --connect-timeout --max-runtime --stop-signal --server-sessions --heartbeat-file --holder --note --slots --shared --fence --history --metrics-file --on-event --pid --on-lost --json --state-file --grace -q --quiet -v --verbose --log-format --url --url-file --defaults-file --host --port --socket --user --password-file --database --ssl-mode --ssl-ca --ssl-cert --ssl-key -h --help -V --version'
             arguments='name'
             case $2 in
                 -a | --action) kind='name' ;;
-                -t | --ttl | -w | --wait | -E | --conflict-exit-code | --connect-timeout | --max-runtime | --holder | --note | --slots | --history | --pid | --stop-signal | --grace | --url | --host | --port | --user | --database) kind='text' ;;
+                -t | --ttl | -w | --wait | -E | --conflict-exit-code | --connect-timeout | --max-runtime | --stop-signal | --holder | --note | --slots | --history | --pid | --grace | --url | --host | --port | --user | --database) kind='text' ;;
                 --server-sessions) kind='kill wait ignore' ;;
                 --heartbeat-file | --metrics-file | --state-file | --url-file | --defaults-file | --socket | --password-file | --ssl-ca | --ssl-cert | --ssl-key) kind='file' ;;
                 --on-event) kind='command' ;;

@@ -75,6 +75,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -s w -l wait -d 'Maxim
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s E -l conflict-exit-code -d 'Exit status if the lock was held or paused until the waiting time ran out' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l connect-timeout -d 'Maximum time to wait for the server\'s first response; 0 makes one attempt' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l max-runtime -d 'Maximum runtime; a longer run has to stop, and dlock exits with 124' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l stop-signal -d 'First signal when dlock stops the command, or PID, and all descendants' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l server-sessions -d 'Treatment of sessions that a killed or failed command leaves on the server' -r -f -a "kill\t'Kill the sessions, and wait until they are gone'
 wait\t'Wait until the sessions execute no statement any more'
 ignore\t'Do not look for sessions, and do not wait for them'"
@@ -89,7 +90,6 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -l once -d 'Run the co
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l once-per -d 'Run the command only if no run has succeeded within this period; otherwise exit with 0' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l min-hold -d 'Minimum time for which the lock is held after the grant' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l grace -d 'Time between the stop signal and SIGKILL when dlock stops the command [default: a sixth of the ttl, at most 10s]' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l stop-signal -d 'First signal when dlock stops the command and its descendants' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
@@ -123,6 +123,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand hold" -s w -l wait -d 'Maxim
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -s E -l conflict-exit-code -d 'Exit status if the lock was held or paused until the waiting time ran out' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l connect-timeout -d 'Maximum time to wait for the server\'s first response; 0 makes one attempt' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l max-runtime -d 'Maximum runtime; a longer run has to stop, and dlock exits with 124' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l stop-signal -d 'First signal when dlock stops the command, or PID, and all descendants' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l server-sessions -d 'Treatment of sessions that a killed or failed command leaves on the server' -r -f -a "kill\t'Kill the sessions, and wait until they are gone'
 wait\t'Wait until the sessions execute no statement any more'
 ignore\t'Do not look for sessions, and do not wait for them'"
@@ -136,7 +137,6 @@ complete -c dlock -n "__fish_dlock_using_subcommand hold" -l on-event -d 'Hook t
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l pid -d 'Process for which the lock is held, of this user (root: any user); prints commands for a shell' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l on-lost -d 'If the lock is lost: stop PID and its descendants, or only report it [default: stop]' -r -f -a "stop\t'Stops the process and its descendants'
 report\t'Reports it'"
-complete -c dlock -n "__fish_dlock_using_subcommand hold" -l stop-signal -d 'First signal when dlock stops PID and its descendants' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l state-file -d 'File that shows the lock, its token, stop_at_ms and deadline_ms as a JSON object while the lock is held' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l grace -d 'Time from stop_at_ms or the stop signal to deadline_ms, in which the work ends [default: a sixth of the ttl, at most 10s]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'

@@ -29,3 +29,4 @@ pub mod terminal;
 pub mod tree;
 pub mod user;
 pub mod ward;
+pub mod ward_tree;

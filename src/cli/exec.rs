@@ -8,7 +8,6 @@ use clap::{ArgMatches, Args};
 
 use super::once::OnceArgs;
 use super::run::RunArgs;
-use crate::sys::stop_signal;
 
 /// The examples in the help text.
 const EXAMPLES: &str = "\
@@ -53,19 +52,6 @@ pub struct ExecArgs {
     #[arg(value_parser = humantime::parse_duration)]
     #[arg(help_heading = "Limits")]
     pub grace: Option<Duration>,
-
-    /// First signal when dlock stops the command and its descendants.
-    ///
-    /// SIGNAL is a name or a number. SIGKILL follows after the grace period. Signals that dlock receives are forwarded unchanged.
-    #[arg(
-        long,
-        env = "DLOCK_OPT_STOP_SIGNAL",
-        value_name = "SIGNAL",
-        default_value = "TERM"
-    )]
-    #[arg(value_parser = stop_signal::parse)]
-    #[arg(help_heading = "Limits")]
-    pub stop_signal: i32,
 
     /// Keep the connection variables, such as DLOCK_URL, from the command.
     ///

@@ -6,7 +6,6 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use super::run::RunArgs;
-use crate::sys::stop_signal;
 
 /// The examples in the help text.
 const EXAMPLES: &str = "\
@@ -15,7 +14,7 @@ dlock hold deploy                    # on a terminal: until Ctrl-C or Ctrl-D\n\
 dlock hold app --holder 10.0.0.7:80  # in a service unit: until SIGTERM\n\
 eval \"$(dlock hold deploy --pid $$ --wait 10m)\"  # in a script; with set -e, a failure stops the script";
 
-/// What dlock does to the process of `--pid` if the lock is lost.
+/// The effect of a lost lock on the process of `--pid`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OnLost {
     /// Stops the process and its descendants.
@@ -47,28 +46,10 @@ pub struct HoldArgs {
     pub pid: Option<u32>,
 
     /// If the lock is lost: stop PID and its descendants, or only report it [default: stop].
-    #[arg(
-        long,
-        env = "DLOCK_OPT_ON_LOST",
-        value_name = "stop|report",
-        requires = "pid"
-    )]
+    #[arg(long, value_name = "stop|report", requires = "pid")]
     #[arg(hide_possible_values = true)]
     #[arg(help_heading = "Holding")]
     pub on_lost: Option<OnLost>,
-
-    /// First signal when dlock stops PID and its descendants.
-    ///
-    /// SIGNAL is a name or a number. SIGKILL follows after the grace period.
-    #[arg(
-        long,
-        env = "DLOCK_OPT_STOP_SIGNAL",
-        value_name = "SIGNAL",
-        default_value = "TERM"
-    )]
-    #[arg(value_parser = stop_signal::parse)]
-    #[arg(help_heading = "Limits")]
-    pub stop_signal: i32,
 
     /// Print each event as one JSON object on one line of stdout.
     ///

@@ -185,7 +185,8 @@ pub fn format(arguments: &[OsString]) -> Format {
 #[must_use]
 pub fn is_for_shell(arguments: &[OsString]) -> bool {
     let is_pid = |word: &OsString| word.as_bytes().starts_with(b"--pid");
-    arguments.iter().any(|word| word == "hold") && arguments.iter().any(is_pid)
+    let options = || arguments.iter().take_while(|word| *word != "--");
+    options().any(|word| word == "hold") && options().any(is_pid)
 }
 
 /// Returns the message for a subcommand that does not exist.

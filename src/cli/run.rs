@@ -12,6 +12,7 @@ use super::value::{Wait, label, note, positive_duration};
 use crate::exit;
 use crate::lease::limit::Limit;
 use crate::store::session::SessionPolicy;
+use crate::sys::stop_signal;
 
 /// Options of a run that holds locks.
 #[derive(Debug, Args)]
@@ -78,6 +79,20 @@ pub struct RunArgs {
     #[arg(value_parser = positive_duration)]
     #[arg(help_heading = "Limits")]
     pub max_runtime: Option<Duration>,
+
+    /// First signal when dlock stops the command, or PID, and all descendants.
+    ///
+    /// SIGNAL is a name or a number. SIGKILL follows after the grace period. dlock exec forwards the signals that it receives
+    /// unchanged.
+    #[arg(
+        long,
+        env = "DLOCK_OPT_STOP_SIGNAL",
+        value_name = "SIGNAL",
+        default_value = "TERM"
+    )]
+    #[arg(value_parser = stop_signal::parse)]
+    #[arg(help_heading = "Limits")]
+    pub stop_signal: i32,
 
     /// Treatment of sessions that a killed or failed command leaves on the server.
     ///

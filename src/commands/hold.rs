@@ -113,8 +113,7 @@ fn hold_for_ward(
 ) -> anyhow::Result<Status> {
     report.leave_terminal();
     let shown = format!("hold {} ({})", ward.pid(), ward.name());
-    let mut plan = plan(args.run, args.grace, shown, &targets)?;
-    plan.stop_signal = args.stop_signal;
+    let plan = plan(args.run, args.grace, shown, &targets)?;
     let guarded = ward.clone();
     hold(
         (&plan, targets, report),

@@ -23,7 +23,6 @@ use crate::exit::{ExitError, Status};
 use crate::lease::Token;
 use crate::lease::action::Action;
 use crate::lease::timing::Timing;
-use crate::process::supervisor::TERM;
 use crate::protocol::acquire::WaitLimits;
 use crate::protocol::keeper::KeeperSettings;
 use crate::protocol::renew::Liveness;
@@ -57,7 +56,7 @@ pub(in crate::commands) struct RunPlan {
     pub(super) conflict_status: Status,
     /// Whether this process stops itself on Ctrl-Z.
     pub(super) job_control: JobControl,
-    pub(in crate::commands) stop_signal: i32,
+    pub(super) stop_signal: i32,
     pub(super) observe: ObserveArgs,
     /// The environment variables that the command and the hooks do not get.
     pub(super) hidden_variables: Vec<OsString>,
@@ -84,7 +83,6 @@ impl RunPlan {
         };
         Ok(Self {
             command: args.command,
-            stop_signal: args.stop_signal,
             hidden_variables: hidden_variables(args.hide_credentials),
             unkept_inside: args.unkept_inside,
             ..Self::new(args.run, args.grace, &args.once, shown, targets)?
@@ -154,7 +152,7 @@ impl RunPlan {
                 true => JobControl::Announced,
                 false => JobControl::Off,
             },
-            stop_signal: TERM,
+            stop_signal: args.stop_signal,
             observe: args.observe,
             hidden_variables: hidden_variables(false),
             unkept_inside: Vec::new(),

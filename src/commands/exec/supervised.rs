@@ -1,4 +1,5 @@
-//! The command, or the ward of `dlock hold --pid`, under the monitor: its start, its signals, and its end. Runs on the main thread.
+//! The command, or the ward of `dlock hold --pid`, under the monitor: its start, its signals, and its end. Runs on the main
+//! thread.
 
 use std::time::Duration;
 
@@ -21,7 +22,8 @@ use crate::sys::signal::{self, Signal};
 use crate::sys::signal_name::describe;
 use crate::sys::socket::Interrupter;
 use crate::sys::tree::{CommandTree, ExitReason, Leftovers, Tree};
-use crate::sys::ward::{Ward, WardLease, WardTree};
+use crate::sys::ward::Ward;
+use crate::sys::ward_tree::{WardLease, WardTree};
 
 /// Time from the grant to the first look at the connections of the command. A command without a connection to the
 /// database often ends sooner, and then costs nothing.

@@ -1,4 +1,4 @@
-//! What a hold publishes while the lock is held: the events or the commands for a shell, and the state file.
+//! The output of a hold: the events or the commands for a shell, and the state file.
 
 use std::ffi::OsStr;
 use std::fs::File;

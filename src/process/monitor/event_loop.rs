@@ -18,14 +18,15 @@ use crate::sys::channel::{Channel, Received};
 use crate::sys::pending_child::{PendingChild, PreparedCommand};
 use crate::sys::signal::{JobControl, SignalFd};
 use crate::sys::tree::{Broadcast, CommandTree, ExitReason, Leftovers, Tree};
-use crate::sys::ward::{Ward, WardLease, WardTree};
+use crate::sys::ward::Ward;
+use crate::sys::ward_tree::{WardLease, WardTree};
 use crate::sys::{clock, inherited, process};
 
 /// Pause between two looks at the descendants of a ward, which would get another parent if the ward died. Each look takes a
 /// fraction of a millisecond. A process that is started and left within the pause is found only if it is a stray.
 const WARD_PAUSE: Duration = Duration::from_secs(1);
 
-/// What the monitor supervises.
+/// The processes that a monitor supervises.
 pub enum Subject {
     /// A command that the monitor starts.
     Command(PreparedCommand),

@@ -58,7 +58,7 @@ fn bounds(timeline: &Timeline, run: &Run) -> Vec<(Micros, Micros, &'static str)>
     }
     let end = run.end.as_ref().filter(|end| end.signal.is_none());
     bounds.extend(end.map(|end| match run.plan.kind {
-        // What a script leaves is killed after its end.
+        // The processes that a script leaves are killed after its end.
         ContenderKind::HoldPid => (end.at, PROMPT, "the script ended"),
         ContenderKind::Exec | ContenderKind::HoldJson => (end.at, 0, "dlock ended"),
     }));
