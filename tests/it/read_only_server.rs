@@ -73,8 +73,14 @@ fn status_and_history_report_a_read_only_server_and_checks_fail_there() {
             }
             let follower = Dlock::on(&database, ["history", "--follow"]).start();
             eventually("the message", || follower.stderr_so_far().contains(MESSAGE));
+            let leader = Dlock::on(&database, ["leader", "init", "--json"]).run();
+            assert_eq!(leader.status, Some(66), "{flavour} {variable}");
+            assert!(leader.stderr.contains(MESSAGE), "{variable}: {leader:?}");
+            assert!(leader.stdout.contains(r#""read_only":true"#), "{leader:?}");
             status(&database, &["init", "--check"]).expect(69, "", REFUSAL);
             check(&database, "1").expect(69, "", REFUSAL);
+            let note = ["note", "text", "--action=init", "--token=1"];
+            Dlock::on(&database, note).run().expect(69, "", REFUSAL);
             set("OFF");
             if *variable == "super_read_only" {
                 // This variable also turns read_only on.
