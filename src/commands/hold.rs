@@ -85,7 +85,8 @@ pub fn print_failure(status: Status) {
 
 /// Holds the lock for the program at the other ends of stdin and stdout.
 fn hold_for_program(args: HoldArgs, targets: Targets, report: &Report) -> anyhow::Result<Status> {
-    let plan = plan(args.run, args.grace, holds_for_parent(), &targets)?;
+    let work = ("the program".to_owned(), holds_for_parent());
+    let plan = plan(args.run, args.grace, work, &targets)?;
     let reader = input::kind();
     let (stdin, stdout) = input::copies().context("cannot copy stdin and stdout")?;
     let output = Output::Events(EventWriter::new(args.json, stdout));
@@ -112,8 +113,9 @@ fn hold_for_ward(
     report: &Report,
 ) -> anyhow::Result<Status> {
     report.leave_terminal();
+    let work = format!("process {}", ward.pid());
     let shown = format!("hold {} ({})", ward.pid(), ward.name());
-    let plan = plan(args.run, args.grace, shown, &targets)?;
+    let plan = plan(args.run, args.grace, (work, shown), &targets)?;
     let guarded = ward.clone();
     hold(
         (&plan, targets, report),
@@ -138,15 +140,15 @@ fn hold_for_ward(
     )
 }
 
-/// Creates the plan of a hold. `shown` describes its work in the tables.
+/// Creates the plan of a hold. `work` is the name of its work in messages, and its description in the tables.
 fn plan(
     args: RunArgs,
     grace: Option<Duration>,
-    shown: String,
+    work: (String, String),
     targets: &Targets,
 ) -> anyhow::Result<RunPlan> {
     let connect_timeout = args.connect_timeout;
-    let plan = RunPlan::new(args, grace, &OnceArgs::default(), shown, targets)?;
+    let plan = RunPlan::new(args, grace, &OnceArgs::default(), work, targets)?;
     for contender in &plan.contenders {
         if let Some(token) = nested::outer_token(contender, targets, connect_timeout)? {
             let why = format!(

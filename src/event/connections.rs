@@ -37,12 +37,16 @@ const MAX_DEBT: Duration = Duration::from_millis(250);
 pub struct ConnectionWatcher(Thread);
 
 impl ConnectionWatcher {
-    /// Starts a thread that watches the connections of all descendants of the process `root`. `interrupter` watches
+    /// Starts a thread that watches the connections of the processes whose ids `find` returns. `interrupter` watches
     /// dlock's own connection.
     ///
     /// # Errors
     /// Fails if the kernel cannot create a thread.
-    pub fn start(root: u32, interrupter: Interrupter, events: EventSender) -> io::Result<Self> {
+    pub fn start(
+        mut find: impl FnMut() -> Vec<u32> + Send + 'static,
+        interrupter: Interrupter,
+        events: EventSender,
+    ) -> io::Result<Self> {
         let thread = thread::Builder::new().name("connections".to_owned());
         let thread = thread.spawn(move || {
             let mut previous = CommandConnections::default();
@@ -50,7 +54,7 @@ impl ConnectionWatcher {
             let mut pauses = Pauses::start(clock::now());
             loop {
                 let started = clock::thread_time();
-                let current = connections(root, &interrupter, &mut finder);
+                let current = connections(find(), &interrupter, &mut finder);
                 if let Some(current) = current.filter(|current| *current != previous) {
                     previous.clone_from(&current);
                     if events.send(Event::Connections(current)).is_err() {
@@ -99,10 +103,10 @@ impl Pauses {
     }
 }
 
-/// Returns the connections of the descendants of `root` to dlock's server. None if dlock itself is not connected, so that
-/// the server's address is unknown.
+/// Returns the connections of `processes` to dlock's server. None if dlock itself is not connected, so that the server's
+/// address is unknown.
 fn connections(
-    root: u32,
+    processes: Vec<u32>,
     interrupter: &Interrupter,
     finder: &mut SocketFinder,
 ) -> Option<CommandConnections> {
@@ -110,7 +114,7 @@ fn connections(
     let ProcessSockets {
         tcp,
         with_unix_sockets,
-    } = finder.sockets_of_descendants(root);
+    } = finder.sockets_of(processes);
     let is_local = own.is_none_or(|own| is_loopback(own.remote.ip()));
     let tcp = tcp.into_iter().filter(|socket| {
         let remote = socket.connection.remote;

@@ -21,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 pub struct LeaseReport<'a> {
     report: &'a Report,
     action: Action,
+    /// The work under the lease, for example `the command`.
+    work: &'a str,
     /// Addresses of the servers.
     servers: String,
     /// The reports about the sessions that a command has left.
@@ -39,12 +41,13 @@ struct ReportedSessions {
 }
 
 impl<'a> LeaseReport<'a> {
-    /// Returns the reports about a lease of `action` on `servers`.
+    /// Returns the reports about a lease of `action` on `servers`, under which `work` is done.
     #[must_use]
-    pub fn new(report: &'a Report, action: Action, servers: String) -> Self {
+    pub fn new(report: &'a Report, action: Action, work: &'a str, servers: String) -> Self {
         Self {
             report,
             action,
+            work,
             servers,
             sessions: ReportedSessions::default(),
             disconnected_at: None,
@@ -249,16 +252,16 @@ impl<'a> LeaseReport<'a> {
                 "a proxy or a router changes the addresses of the connections".to_owned()
             }
             TrackingProblem::Failed(failure) => {
-                let action = &self.action;
+                let (work, action) = (self.work, &self.action);
                 let text = format_args!(
-                    "cannot look for the sessions of the command of {action} on the server: {failure}; trying again"
+                    "cannot look for the sessions of {work} of {action} on the server: {failure}; trying again"
                 );
                 return self.report.info(EventKind::SessionsLeft, text);
             }
         };
-        let action = &self.action;
+        let (work, action) = (self.work, &self.action);
         let text = format_args!(
-            "sessions that the command of {action} leaves on the server will not be ended: {why}"
+            "sessions that {work} of {action} leaves on the server will not be ended: {why}"
         );
         self.report.info(EventKind::SessionsLeft, text);
     }
@@ -267,7 +270,7 @@ impl<'a> LeaseReport<'a> {
     /// second.
     pub fn sessions_left(&mut self, wait: &SessionWait, now: BootInstant) {
         let sessions = wait.sessions();
-        let left_by = format!("{} of {}", whose_command(wait.owner()), self.action);
+        let left_by = format!("{} of {}", self.whose(wait.owner()), self.action);
         if let Some(server) = sessions.elsewhere()
             && !replace(&mut self.sessions.has_server, true)
         {
@@ -322,7 +325,7 @@ impl<'a> LeaseReport<'a> {
         self.sessions = ReportedSessions::default();
         if killed > 0 {
             let sessions = messages::count(killed, "session");
-            let (whose, action) = (whose_command(owner), &self.action);
+            let (whose, action) = (self.whose(owner), &self.action);
             let text = format_args!("ended {sessions} that {whose} of {action} left on the server");
             self.report.info(EventKind::SessionsEnded, text);
         }
@@ -335,9 +338,9 @@ impl<'a> LeaseReport<'a> {
             SessionsNotEnded::Lost(_) => "the lease is lost",
             SessionsNotEnded::GivenUp | SessionsNotEnded::TimedOut => "a signal ended the wait",
         };
-        let action = &self.action;
+        let (work, action) = (self.work, &self.action);
         let text = format_args!(
-            "sessions that the command of {action} left on the server may still execute statements: {why}"
+            "sessions that {work} of {action} left on the server may still execute statements: {why}"
         );
         self.report.error(EventKind::SessionsLeft, text);
     }
@@ -346,8 +349,8 @@ impl<'a> LeaseReport<'a> {
     pub fn executing(&self, listed: &[ListedSession]) {
         for listed in listed {
             let session = messages::session(listed);
-            let text =
-                format_args!("{session} of the command still executes a statement on the server");
+            let work = self.work;
+            let text = format_args!("{session} of {work} still executes a statement on the server");
             self.report.debug(EventKind::SessionsLeft, text);
         }
     }
@@ -366,6 +369,13 @@ impl<'a> LeaseReport<'a> {
         self.report.milestone(meta, text, false);
     }
 
+    const fn whose(&self, owner: SessionOwner) -> &'a str {
+        match owner {
+            SessionOwner::OwnWork => self.work,
+            SessionOwner::EarlierRun => "an earlier run",
+        }
+    }
+
     /// Reports that the history could not be written.
     pub fn unrecorded(&self, failure: &Failure) {
         let action = &self.action;
@@ -378,12 +388,5 @@ impl<'a> LeaseReport<'a> {
         let (action, ttl) = (&self.action, messages::duration(ttl));
         let text = format_args!("cannot release {action}: {why}; it expires within {ttl}");
         self.report.info(EventKind::NotReleased, text);
-    }
-}
-
-const fn whose_command(owner: SessionOwner) -> &'static str {
-    match owner {
-        SessionOwner::OwnWork => "the command",
-        SessionOwner::EarlierRun => "an earlier run",
     }
 }

@@ -100,7 +100,7 @@ impl Process {
 
 /// Returns the ids of all descendants of the process `pid`. A process that is forked or loses its parent during the
 /// search may be missed.
-pub(super) fn descendants(pid: u32) -> impl Iterator<Item = u32> {
+pub fn descendants(pid: u32) -> impl Iterator<Item = u32> {
     let pid = pid.cast_signed();
     let (found, _) = find_below(pid, &children_of(pid).unwrap_or_default());
     found.into_iter().map(|process| process.pid.cast_unsigned())

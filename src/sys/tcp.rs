@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::getxattr;
 use rustix::net::{getpeername, getsockname};
 
-use super::{inherited, proc};
+use super::inherited;
 
 /// States of a socket that waits for connections, and of a connection that both ends have closed, in the kernel's table.
 const LISTEN: &str = "0A";
@@ -89,13 +89,14 @@ pub struct SocketFinder {
 }
 
 impl SocketFinder {
-    /// Returns the sockets of all descendants of the process `pid`, except those that dlock has inherited from its caller.
+    /// Returns the sockets of the processes with the ids `processes`, except those that dlock has inherited from its caller.
     /// For example, the standard output of a service is normally a socket, and a client library may leave the sockets of
     /// its connections to every program that the client starts.
     #[must_use]
-    pub fn sockets_of_descendants(&mut self, pid: u32) -> ProcessSockets {
+    pub fn sockets_of(&mut self, processes: impl IntoIterator<Item = u32>) -> ProcessSockets {
         let inherited = inherited::sockets();
-        let owners: Vec<(u32, BTreeMap<u64, PathBuf>)> = proc::descendants(pid)
+        let owners: Vec<(u32, BTreeMap<u64, PathBuf>)> = processes
+            .into_iter()
             .map(|process| {
                 let mut own = sockets(process);
                 own.retain(|inode, _| !inherited.contains(inode));
@@ -339,6 +340,11 @@ mod tests {
     use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
     use super::{SocketFinder, address, connection_of};
+    use crate::sys::proc;
+
+    fn own_descendants() -> impl Iterator<Item = u32> {
+        proc::descendants(std::process::id())
+    }
 
     #[test]
     fn addresses_of_the_kernel_are_read() {
@@ -374,13 +380,13 @@ mod tests {
             stdout.read_exact(&mut byte).expect("cat runs");
             let mut finder = SocketFinder::default();
             for _ in 0..2 {
-                let sockets = finder.sockets_of_descendants(std::process::id());
+                let sockets = finder.sockets_of(own_descendants());
                 let socket = sockets.tcp.iter().find(|one| one.connection == connection);
                 assert!(socket.expect("the socket of cat").is_open(), "{sockets:?}");
             }
             drop(server_end);
             child.wait().expect("cat ends with its input");
-            let sockets = finder.sockets_of_descendants(std::process::id());
+            let sockets = finder.sockets_of(own_descendants());
             let mut sockets = sockets.tcp.iter();
             assert!(!sockets.any(|one| one.connection == connection));
         }
@@ -396,7 +402,7 @@ mod tests {
             .expect("sleep runs");
         let mut finder = SocketFinder::default();
         for _ in 0..110 {
-            let _ = finder.sockets_of_descendants(std::process::id());
+            let _ = finder.sockets_of(own_descendants());
         }
         let pid = Pid::from_raw(child.id().cast_signed()).expect("the id is positive");
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).expect("the child runs");
@@ -408,7 +414,7 @@ mod tests {
             connect(&stdin, &server).expect("the listener accepts");
             connection_of(&stdin).expect("a TCP connection")
         };
-        let sockets = finder.sockets_of_descendants(std::process::id());
+        let sockets = finder.sockets_of(own_descendants());
         child.kill().expect("the child runs");
         child.wait().expect("the child ends");
         let mut found = sockets.tcp.iter();

@@ -146,6 +146,15 @@ impl WardTree {
         self.has_changed = !found.is_subset(&self.known);
     }
 
+    /// Returns the ids of the processes that are alive.
+    #[must_use]
+    pub fn members(&mut self) -> Vec<u32> {
+        self.find_descendants();
+        self.find_strays();
+        let members = self.known.iter();
+        members.map(|process| process.pid.cast_unsigned()).collect()
+    }
+
     /// Adds `process` if it is a stray. Returns true if it may become one.
     fn visit(&mut self, process: Process) -> bool {
         if self.known.contains(&process) || !self.may_be_signalled(process) {

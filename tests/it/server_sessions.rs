@@ -6,6 +6,7 @@
 //! - `killed`: sessions of a command whose dlock is killed
 //! - `limits`: sessions that dlock cannot find or cannot end
 //! - `other_host`: sessions on a server to which dlock is not connected
+//! - `ward`: sessions of the process of `dlock hold --pid`
 //! - this file: who ends the sessions, and when
 
 mod bystanders;
@@ -13,6 +14,7 @@ mod killed;
 mod limits;
 mod other_host;
 mod scene;
+mod ward;
 
 use std::fs;
 

@@ -350,7 +350,7 @@ impl Driver<'_> {
                 may_hand_off: self.plan.first().once.is_none(),
             },
         };
-        let sessions = match has_succeeded && self.work.killed().is_none() {
+        let sessions = match has_succeeded && self.work.keeps_sessions() {
             false => LeftSessions::End,
             true if self.report.is_verbose() => LeftSessions::Look,
             true => LeftSessions::Keep,

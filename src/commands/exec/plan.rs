@@ -43,6 +43,8 @@ pub(in crate::commands) struct RunPlan {
     pub(in crate::commands) contenders: Vec<Contender>,
     /// The names, for messages about the whole run.
     pub(in crate::commands) names: String,
+    /// The work, for messages: `the command` or, for example, `process 17`.
+    pub(in crate::commands) work: String,
     pub(super) keeper: KeeperSettings,
     /// The command and its arguments.
     pub(super) command: Vec<OsString>,
@@ -81,15 +83,16 @@ impl RunPlan {
             true => command_line::program(&args.command),
             false => command_line::redacted(&args.command),
         };
+        let work = ("the command".to_owned(), shown);
         Ok(Self {
             command: args.command,
             hidden_variables: hidden_variables(args.hide_credentials),
             unkept_inside: args.unkept_inside,
-            ..Self::new(args.run, args.grace, &args.once, shown, targets)?
+            ..Self::new(args.run, args.grace, &args.once, work, targets)?
         })
     }
 
-    /// Creates the plan of a run without a command. `shown` describes its work in the tables.
+    /// Creates the plan of a run without a command. `work` names its work in messages, and `shown` describes it in the tables.
     ///
     /// # Errors
     /// Fails if the names are invalid together, or if the ttl is too short for the other durations.
@@ -97,7 +100,7 @@ impl RunPlan {
         args: RunArgs,
         grace: Option<Duration>,
         once: &OnceArgs,
-        shown: String,
+        (work, shown): (String, String),
         targets: &Targets,
     ) -> Result<Self, ExitError> {
         let usage = |why| ExitError::new(Status::USAGE, why);
@@ -131,6 +134,7 @@ impl RunPlan {
         };
         Ok(Self {
             names: listed(&actions),
+            work,
             contenders: actions.into_iter().map(contender).collect(),
             keeper: KeeperSettings {
                 timing,

@@ -27,7 +27,7 @@ pub(super) struct RunLease<'a> {
 }
 
 impl<'a> RunLease<'a> {
-    /// Starts the database thread of the next lease in `events`, and creates its readers.
+    /// Starts the database thread of the next lease in `events`, and creates its readers. `work` names the work in messages.
     ///
     /// # Errors
     /// Fails if the kernel cannot create a thread or a descriptor.
@@ -35,7 +35,7 @@ impl<'a> RunLease<'a> {
         contender: Contender,
         targets: &Targets,
         timing: Timing,
-        report: &'a Report,
+        (report, work): (&'a Report, &'a str),
         events: &mut EventLoop,
     ) -> io::Result<Self> {
         let sender = events.add_lease(contender.clone(), targets.clone(), timing)?;
@@ -44,7 +44,7 @@ impl<'a> RunLease<'a> {
         let (of, reader) = (targets.clone(), contender.clone());
         let address_reader = AddressReader::new(of, reader, timing, sender);
         Ok(Self {
-            texts: LeaseReport::new(report, contender.action.clone(), targets.to_string()),
+            texts: LeaseReport::new(report, contender.action.clone(), work, targets.to_string()),
             contender,
             queue_reader,
             address_reader,

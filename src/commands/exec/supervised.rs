@@ -17,6 +17,7 @@ use crate::report::log::EventKind;
 use crate::report::{Report, messages};
 use crate::store::session::SessionPolicy;
 use crate::sys::clock;
+use crate::sys::proc::descendants;
 use crate::sys::process::ExecError;
 use crate::sys::signal::{self, Signal};
 use crate::sys::signal_name::describe;
@@ -38,8 +39,9 @@ pub(in crate::commands) struct SupervisedCommand<'a> {
     ward: Option<Ward>,
     /// The lease of the ward, which its strays have in their environment. None before the start, and for a command.
     ward_lease: Option<WardLease>,
-    /// The thread that watches the connections of the command. None before [`FIRST_LOOK`], and if the sessions of the
-    /// command are ignored.
+    /// True if a ward goes on without the leases.
+    is_let_go: bool,
+    /// The thread that watches the connections of the work. None before [`FIRST_LOOK`], and if its sessions are ignored.
     watcher: Option<ConnectionWatcher>,
     /// Time at which the watcher starts. None if it is not to be started any more.
     watch_at: Option<BootInstant>,
@@ -74,6 +76,7 @@ impl<'a> SupervisedCommand<'a> {
             monitor,
             ward,
             ward_lease: None,
+            is_let_go: false,
             watcher: None,
             watch_at: None,
             killed: false,
@@ -83,16 +86,15 @@ impl<'a> SupervisedCommand<'a> {
         }
     }
 
-    /// Names the command or the ward in a message.
-    fn name(&self) -> String {
-        match &self.ward {
-            None => "the command".to_owned(),
-            Some(ward) => format!("process {}", ward.pid()),
-        }
+    /// Returns the tree of the ward. None if there is none, or before the start.
+    fn ward_tree(&self) -> Option<WardTree> {
+        let (ward, lease) = (self.ward.clone()?, self.ward_lease.clone()?);
+        Some(WardTree::new(ward, lease))
     }
 
     /// Ends the supervision of a ward that goes on without the leases. Has no effect if the ward is already being stopped.
-    pub(in crate::commands) fn let_go(&self) {
+    pub(in crate::commands) fn let_go(&mut self) {
+        self.is_let_go = true;
         self.monitor.send(&MonitorMessage::LetGo);
     }
 
@@ -127,7 +129,7 @@ impl<'a> SupervisedCommand<'a> {
             return;
         }
         self.processes_killed = leftovers.number;
-        let owner = format!("{} of {}", self.name(), self.plan.names);
+        let owner = format!("{} of {}", self.plan.work, self.plan.names);
         let text = messages::killed_leftovers(owner, leftovers);
         self.report.info(EventKind::ProcessesKilled, text);
     }
@@ -152,8 +154,8 @@ impl<'a> SupervisedCommand<'a> {
         match (pid, &self.ward) {
             (0, _) => "a process of the command, which /proc does not show,".to_owned(),
             (_, None) => format!("process {pid} of the command"),
-            (_, Some(ward)) if ward.pid() == pid => self.name(),
-            (_, Some(_)) => format!("process {pid}, which {} has started,", self.name()),
+            (_, Some(ward)) if ward.pid() == pid => self.plan.work.clone(),
+            (_, Some(_)) => format!("process {pid}, which {} has started,", self.plan.work),
         }
     }
 
@@ -186,8 +188,7 @@ impl Work for SupervisedCommand<'_> {
             slot: grants[0].slot,
             waited,
         }));
-        let ignores_sessions = self.plan.keeper.policy == SessionPolicy::Ignore;
-        let is_watched = !ignores_sessions && self.ward.is_none();
+        let is_watched = self.plan.keeper.policy != SessionPolicy::Ignore;
         self.watch_at = is_watched.then_some(now + FIRST_LOOK);
     }
 
@@ -201,7 +202,7 @@ impl Work for SupervisedCommand<'_> {
     }
 
     fn lost(&mut self, _why: &str, _by: Option<&str>, doing: &str) -> (String, WorkEvent) {
-        (format!("{doing} {}", self.name()), WorkEvent::None)
+        (format!("{doing} {}", self.plan.work), WorkEvent::None)
     }
 
     /// Passes the signal to the monitor, unless it is one with which a user ends this process although a process of the
@@ -223,10 +224,17 @@ impl Work for SupervisedCommand<'_> {
             return;
         }
         self.watch_at = None;
-        match ConnectionWatcher::start(self.monitor.pid(), interrupter, to.clone()) {
+        let watcher = if let Some(mut tree) = self.ward_tree() {
+            ConnectionWatcher::start(move || tree.members(), interrupter, to.clone())
+        } else {
+            let root = self.monitor.pid();
+            let find = move || descendants(root).collect();
+            ConnectionWatcher::start(find, interrupter, to.clone())
+        };
+        match watcher {
             Ok(watcher) => self.watcher = Some(watcher),
             Err(error) => {
-                let text = format_args!("cannot watch the sessions of the command: {error}");
+                let text = format_args!("cannot watch the sessions of {}: {error}", self.plan.work);
                 self.report.info(EventKind::SessionsLeft, text);
             }
         }
@@ -258,7 +266,7 @@ impl Work for SupervisedCommand<'_> {
                 let signal = describe(signal);
                 let text = format_args!(
                     "sending {signal} to {} and all its descendants",
-                    self.name()
+                    self.plan.work
                 );
                 self.report.debug(EventKind::Signal, text);
             }
@@ -275,7 +283,7 @@ impl Work for SupervisedCommand<'_> {
             }
             ParentMessage::Stopping(StopReason::TimedOut) => {
                 self.look_now();
-                let why = format!("{}; stopping {}", self.timeout_reason(), self.name());
+                let why = format!("{}; stopping {}", self.timeout_reason(), self.plan.work);
                 let meta = EventKind::Stopping.into();
                 let status = RunOutcome::TimedOut.status();
                 self.report.exit_status(meta, status, &why);
@@ -293,11 +301,9 @@ impl Work for SupervisedCommand<'_> {
                 return WorkEvent::Ended(end, stop_reason);
             }
             ParentMessage::Gone(end) => {
-                let tree: Box<dyn Tree> = match (&self.ward, &self.ward_lease) {
-                    (Some(ward), Some(lease)) => {
-                        Box::new(WardTree::new(ward.clone(), lease.clone()))
-                    }
-                    _ => Box::new(CommandTree::inherited()),
+                let tree: Box<dyn Tree> = match self.ward_tree() {
+                    Some(tree) => Box::new(tree),
+                    None => Box::new(CommandTree::inherited()),
                 };
                 self.orphans = Some(Orphans {
                     tree,
@@ -332,7 +338,7 @@ impl Work for SupervisedCommand<'_> {
 
     fn reason(&self, end: ExitReason, stop_reason: StopReason) -> String {
         let how = match end {
-            _ if self.ward.is_some() => format!("{} has ended", self.name()),
+            _ if self.ward.is_some() => format!("{} has ended", self.plan.work),
             ExitReason::Exited(code) => format!("the command exited with {code}"),
             ExitReason::Killed(signal) => format!("the command was killed by {}", describe(signal)),
         };
@@ -345,6 +351,11 @@ impl Work for SupervisedCommand<'_> {
 
     fn killed(&self) -> Option<u32> {
         self.killed.then_some(self.processes_killed)
+    }
+
+    /// The exit status of a ward is unknown, so its sessions continue only if the ward does.
+    fn keeps_sessions(&self) -> bool {
+        self.killed().is_none() && (self.ward.is_none() || self.is_let_go)
     }
 
     fn end(self: Box<Self>) {

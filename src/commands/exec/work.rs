@@ -90,6 +90,11 @@ pub(in crate::commands) trait Work {
         None
     }
 
+    /// Returns true if the sessions of successful work on the server may continue.
+    fn keeps_sessions(&self) -> bool {
+        self.killed().is_none()
+    }
+
     /// Handles the end of the life of the leases. `is_released` is true if the server has confirmed their release. Returns the
     /// exit status if it depends on that.
     fn over(&mut self, _is_released: bool) -> Option<Status> {

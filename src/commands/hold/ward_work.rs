@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::publication::Publication;
 use crate::commands::exec::supervised::SupervisedCommand;
 use crate::commands::exec::work::{Work, WorkEvent};
+use crate::event::queue::EventSender;
 use crate::exit::Status;
 use crate::lease::Grant;
 use crate::lease::instant::{BootInstant, Deadline};
@@ -14,6 +15,7 @@ use crate::report::Report;
 use crate::report::log::EventKind;
 use crate::sys::signal::{self, Origin, Signal};
 use crate::sys::signal_name::describe;
+use crate::sys::socket::Interrupter;
 use crate::sys::tree::ExitReason;
 use crate::sys::ward::Ward;
 
@@ -107,6 +109,10 @@ impl Work for WardWork<'_> {
         self.supervised.enforce(deadline)
     }
 
+    fn watch_if_due(&mut self, now: BootInstant, interrupter: Interrupter, to: &EventSender) {
+        self.supervised.watch_if_due(now, interrupter, to);
+    }
+
     fn handle_message(&mut self, message: ParentMessage) -> WorkEvent {
         if matches!(message, ParentMessage::Stopping(_)) {
             self.begin_to_stop();
@@ -124,6 +130,10 @@ impl Work for WardWork<'_> {
 
     fn killed(&self) -> Option<u32> {
         self.supervised.killed()
+    }
+
+    fn keeps_sessions(&self) -> bool {
+        self.supervised.keeps_sessions()
     }
 
     fn over(&mut self, is_released: bool) -> Option<Status> {

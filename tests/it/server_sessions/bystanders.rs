@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 
+use dlock::sys::proc::descendants;
 use dlock::sys::tcp::SocketFinder;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts, OptsBuilder};
@@ -279,7 +280,7 @@ fn connect_from(port: u16, server: SocketAddr) -> io::Result<TcpStream> {
 
 /// Returns the local port of the command's connection to the port `server` of this machine.
 fn port_of_command(holder: &Running, server: u16) -> u16 {
-    let sockets = SocketFinder::default().sockets_of_descendants(holder.pid());
+    let sockets = SocketFinder::default().sockets_of(descendants(holder.pid()));
     let mut sockets = sockets.tcp.iter();
     let socket = sockets.find(|socket| socket.connection.remote.port() == server);
     socket.expect("a connection of the command").port()

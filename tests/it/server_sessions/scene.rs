@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::fd::RawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use mysql::Conn;
@@ -21,6 +21,11 @@ const STATEMENT: &str = "UPDATE blocked SET n=n+1";
 
 /// Script that writes its process id to the fifo `$1` and then becomes the client `$2`.
 const COMMAND: &str = r#"echo $$ > "$1"; eval "exec $2""#;
+
+/// Script that holds the lock, writes the process ids of the holder and of itself to the fifo `$1`, and then becomes the
+/// client `$2`.
+const WARD: &str =
+    r#"eval "$("$dlock" hold init --pid $$)"; echo $DLOCK_HOLD_PID $$ > "$1"; eval "exec $2""#;
 
 /// Returns the option file of a client that connects to `address` as `user`.
 fn option_file(database: &Database, user: &str, address: &str) -> String {
@@ -42,6 +47,14 @@ pub(super) struct Scene {
     /// Account of the client, and the option file with which it connects.
     account: String,
     options: PathBuf,
+}
+
+/// A script that has become a client of the server, and for which dlock holds the lock.
+pub(super) struct Ward {
+    pub(super) running: Running,
+    /// Process id of the dlock in the background.
+    pub(super) holder: u32,
+    pub(super) pid: u32,
 }
 
 /// A client of the server.
@@ -188,6 +201,26 @@ impl Scene {
         let pid = read_message(&ready).parse().expect("a process id");
         self.wait_for_statements(before + 1);
         (holder, Client { pid, child: None })
+    }
+
+    /// Starts a script that holds the lock and becomes the client. Returns when the session is noted.
+    pub(super) fn start_ward(&self) -> Ward {
+        let ready = self.stage.fifo("ready");
+        let running = Dlock::of(Path::new("sh"), ["-c", WARD, "sh"])
+            .arg(&ready)
+            .arg(self.client())
+            .env("dlock", env!("CARGO_BIN_EXE_dlock"))
+            .env("DLOCK_URL", self.database.url())
+            .start();
+        let text = read_message(&ready);
+        let (holder, pid) = text.trim().split_once(' ').expect("two words");
+        self.wait_until_noted();
+        self.wait_for_statements(1);
+        Ward {
+            running,
+            holder: holder.parse().expect("a process id"),
+            pid: pid.parse().expect("a process id"),
+        }
     }
 
     /// Starts the client outside of any dlock.

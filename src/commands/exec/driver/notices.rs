@@ -57,7 +57,7 @@ impl Driver<'_> {
             contender,
             &self.targets,
             timing,
-            self.report,
+            (self.report, &self.plan.work),
             &mut self.events,
         )?;
         self.leases.push(lease);
