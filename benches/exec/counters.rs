@@ -13,10 +13,10 @@ use std::process::Command;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
+use testkit::bench::timing::median;
+use testkit::bench::traffic::{self, Traffic};
 
 use crate::Site;
-use crate::timing::median;
-use crate::traffic::{self, Traffic};
 
 const SAMPLES: usize = 5;
 

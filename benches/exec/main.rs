@@ -13,38 +13,24 @@
 //!   percentiles, and `table` formats the page.
 
 mod counters;
-#[path = "../peers/etcd.rs"]
-mod etcd;
 mod footprint;
-#[path = "../machine/host.rs"]
-mod host;
-mod machine;
-#[path = "../machine/spawn.rs"]
-mod spawn;
 // This benchmark uses only some items of `proxy`. The tests use the others.
-#[path = "../../tests/it/proxy.rs"]
-mod proxy;
-#[allow(dead_code, reason = "the other benchmarks use the other items")]
-#[path = "../queue/sample.rs"]
-mod sample;
-mod timing;
 // This benchmark uses only some items of `servers`. The tests use the others.
-#[path = "../../tests/it/servers.rs"]
-mod servers;
 mod table;
-mod traffic;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
+use testkit::bench::etcd::Etcd;
+use testkit::bench::machine;
+use testkit::bench::spawn::bare;
+use testkit::bench::timing;
+use testkit::bench::timing::Contestant;
+use testkit::servers::{Database, Flavour, Server};
 
-use self::etcd::Etcd;
 use self::footprint::Footprint;
-use self::servers::{Database, Flavour, Server};
-use self::spawn::bare;
-use self::timing::Contestant;
 
 /// Path of dlock, which `cargo bench` builds with the release profile.
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
@@ -124,11 +110,14 @@ fn main() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     certify(&folder);
     let sites = Flavour::ALL.map(|flavour| Site::start(flavour, folder.path()));
-    let etcd = Etcd::start();
+    let etcd = Etcd::start(|program| bare_command(program));
 
     let mut facts = machine::facts();
-    facts.push(machine::storage(&sites, &etcd, folder.path()));
-    facts.extend(sites.iter().map(machine::settings));
+    let folders = sites.iter().map(|site| site.server.dir());
+    facts.push(machine::storage(
+        folders.chain([etcd.folder(), folder.path()]),
+    ));
+    facts.extend((sites.iter()).map(|site| machine::settings(site.name(), &site.server)));
     facts.push((
         "etcd".to_owned(),
         format!("{}, fsync at every commit (its default)", etcd.version()),

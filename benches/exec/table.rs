@@ -3,10 +3,11 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use testkit::bench::sample::percentile;
+use testkit::bench::timing::Record;
+
 use crate::counters::ServerCost;
 use crate::footprint::Footprint;
-use crate::sample::percentile;
-use crate::timing::Record;
 
 /// Targets: the maximum ratio to the time of etcdctl, for the ends of the names of the rows.
 const RATIOS: [(&str, f64); 2] = [("MariaDB, TCP", 0.45), ("MySQL, TCP", 0.50)];

@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::rc::Rc;
 
+use testkit::bench::etcd::Etcd;
+
 use crate::bare_command;
-use crate::etcd::Etcd;
 use crate::site::Site;
 
 pub(crate) enum Competitor {

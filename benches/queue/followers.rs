@@ -6,9 +6,10 @@ use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use testkit::bench::markdown::{Page, verdict};
+
 use crate::holds::{Peer, SETTLED, Scene, contender_name};
 use crate::machine;
-use crate::markdown::{Page, verdict};
 use crate::site::Site;
 
 /// Number of followers of a change, and of the followers that wait.

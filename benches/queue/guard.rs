@@ -8,11 +8,12 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use testkit::bench::markdown::{Page, verdict};
+use testkit::bench::sample::{millis, percentile};
+
 use crate::competitor::Competitor;
 use crate::handover;
 use crate::limits;
-use crate::markdown::{Page, verdict};
-use crate::sample::{millis, percentile};
 
 /// Number of contenders that start together without a holder.
 pub(crate) const HERD: usize = 100;

@@ -7,9 +7,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use testkit::bench::markdown::{Page, verdict};
+use testkit::bench::sample::{millis, percentile};
+
 use crate::competitor::Competitor;
-use crate::markdown::{Page, verdict};
-use crate::sample::{millis, percentile};
 use crate::waiters::{Crowd, Outcome};
 
 const CONTENDERS: u32 = 30;

@@ -12,13 +12,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use testkit::bench::etcd::Etcd;
+use testkit::bench::fifo::eventually;
+use testkit::bench::markdown::{Page, verdict};
+use testkit::bench::sample::{millis, percentile};
 
 use crate::competitor::Competitor;
-use crate::etcd::Etcd;
-use crate::fifo::eventually;
 use crate::followers::{self, end_to_last_follower};
-use crate::markdown::{Page, verdict};
-use crate::sample::{millis, percentile};
 use crate::site::Site;
 
 /// Number of rounds with one waiter, and number of grants that they measure.

@@ -11,9 +11,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use testkit::bench::markdown::{Page, verdict};
+use testkit::bench::sample::{millis, percentile};
 
-use crate::markdown::{Page, verdict};
-use crate::sample::{millis, percentile};
 use crate::site::Site;
 use crate::timestamp_command;
 

@@ -5,10 +5,10 @@ use std::fs;
 use std::time::{Duration, SystemTime};
 
 use rustix::process::{Resource, getrlimit, setrlimit};
+use testkit::bench::etcd::Etcd;
+use testkit::bench::host;
+use testkit::bench::markdown::Page;
 
-use crate::etcd::Etcd;
-use crate::host;
-use crate::markdown::Page;
 use crate::site::Site;
 
 /// Raises the limit of open files to the maximum. Servers and clients inherit the limit.

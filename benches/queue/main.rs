@@ -18,34 +18,21 @@
 //!   writes the page.
 
 mod competitor;
-#[path = "../peers/etcd.rs"]
-mod etcd;
-#[path = "../machine/fifo.rs"]
-mod fifo;
 mod followers;
 mod guard;
 mod handover;
 mod holds;
-#[path = "../machine/host.rs"]
-mod host;
 mod kill_latency;
 mod limits;
 mod machine;
-mod markdown;
 mod order;
-mod sample;
 mod scale;
-#[path = "../../tests/it/servers.rs"]
-mod servers;
 mod shapes;
 mod site;
-#[path = "../machine/spawn.rs"]
-mod spawn;
 mod takeover;
 mod timestamp_command;
 mod waiters;
 mod waiting;
-#[path = "../peers/zookeeper.rs"]
 mod zookeeper;
 
 use std::fs;
@@ -53,12 +40,13 @@ use std::path::Path;
 use std::process::Command;
 use std::rc::Rc;
 
+use testkit::bench::etcd::Etcd;
+use testkit::bench::markdown::Page;
+use testkit::bench::spawn::bare;
+use testkit::servers::Flavour;
+
 use self::competitor::Competitor;
-use self::etcd::Etcd;
-use self::markdown::Page;
-use self::servers::Flavour;
 use self::site::{Commits, Site, build_mutant};
-use self::spawn::bare;
 
 /// The sections, in the order in which they run.
 const SECTIONS: [&str; 8] = [
@@ -103,7 +91,7 @@ fn main() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let folder = folder.path();
     let sites = Flavour::ALL.map(|flavour| Site::start(flavour, Commits::Default));
-    let etcd = Etcd::start();
+    let etcd = Etcd::start(|program| bare_command(program));
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("bench");
     fs::create_dir_all(&target).expect("a folder can be created in the target folder");
     let mut page = Page::new("Speed and order of the queue", target.join("queue.md"));

@@ -5,9 +5,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use testkit::bench::markdown::{Page, verdict};
+use testkit::bench::sample::{inversions, millis, percentile, seconds};
+
 use crate::competitor::Competitor;
-use crate::markdown::{Page, verdict};
-use crate::sample::{inversions, millis, percentile, seconds};
 use crate::waiters::{Crowd, Outcome, names};
 use crate::waiting;
 

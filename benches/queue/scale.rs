@@ -4,10 +4,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use testkit::bench::markdown::{Page, verdict};
+use testkit::bench::sample::{inversions, millis, percentile, seconds};
+
 use crate::competitor::Competitor;
-use crate::markdown::{Page, verdict};
 use crate::order::{note, total_time};
-use crate::sample::{inversions, millis, percentile, seconds};
 use crate::waiters::{Crowd, names};
 
 const CONTENDERS: u32 = 1000;

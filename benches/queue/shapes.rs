@@ -11,10 +11,11 @@ use std::rc::Rc;
 use std::thread;
 use std::time::Duration;
 
+use testkit::bench::fifo::{eventually, make_fifo, wait_for_reader};
+use testkit::bench::markdown::Page;
+use testkit::bench::sample::{millis, percentile};
+
 use crate::bare_command;
-use crate::fifo::{eventually, make_fifo, wait_for_reader};
-use crate::markdown::Page;
-use crate::sample::{millis, percentile};
 use crate::site::Site;
 use crate::timestamp_command::{self, Mark};
 use crate::zookeeper::{Client, ZooKeeper};

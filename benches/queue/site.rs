@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
+use testkit::servers::{Database, Flavour, Server};
 
 use crate::bare_command;
-use crate::servers::{Database, Flavour, Server};
 
 /// Path of dlock, which `cargo bench` builds with the release profile.
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");

@@ -9,10 +9,10 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use testkit::bench::fifo::{eventually, make_fifo, wait_for_reader};
+use testkit::bench::markdown::{Page, verdict};
+use testkit::bench::sample::{percentile, seconds};
 
-use crate::fifo::{eventually, make_fifo, wait_for_reader};
-use crate::markdown::{Page, verdict};
-use crate::sample::{percentile, seconds};
 use crate::site::Site;
 use crate::timestamp_command;
 

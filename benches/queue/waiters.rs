@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use testkit::bench::fifo::{eventually, make_fifo, wait_for_reader};
+
 use crate::competitor::Competitor;
-use crate::fifo::{eventually, make_fifo, wait_for_reader};
 use crate::timestamp_command::{self, Mark};
 
 /// Time between the arrival of the last contender in the queue and the release of the holder. Waiters normally finish

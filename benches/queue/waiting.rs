@@ -4,9 +4,10 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use testkit::bench::markdown::{Page, verdict};
+use testkit::bench::sample::{mebibytes, millis};
+
 use crate::machine;
-use crate::markdown::{Page, verdict};
-use crate::sample::{mebibytes, millis};
 use crate::site::Site;
 use crate::waiters::Crowd;
 

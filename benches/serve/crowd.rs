@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::http::{Address, Stream};
-use crate::markdown::{Page, verdict};
-use crate::population::Population;
+use testkit::bench::markdown::{Page, verdict};
+use testkit::bench::population::Population;
+use testkit::bench::sample::{mebibytes, millis, percentile};
+use testkit::http::{Address, Stream};
+
 use crate::running::Served;
-use crate::sample::{mebibytes, millis, percentile};
 
 const CLIENTS: usize = 200;
 const TIME: Duration = Duration::from_mins(1);
@@ -29,7 +30,7 @@ pub(crate) fn section(page: &mut Page, populations: &[(&str, &Population)]) {
     for (name, population) in populations {
         let served = Served::start(population, "2s");
         let mut events = served.address.events();
-        events.next();
+        events.next_event();
         let alone = requests(&served.address, Duration::from_secs(10));
         let is_over = AtomicBool::new(false);
         let mut memory = 0;

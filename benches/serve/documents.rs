@@ -3,10 +3,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::markdown::{Page, verdict};
-use crate::population::Population;
+use testkit::bench::markdown::{Page, verdict};
+use testkit::bench::population::Population;
+use testkit::bench::sample::{mebibytes, millis, percentile};
+
 use crate::running::Served;
-use crate::sample::{mebibytes, millis, percentile};
 use crate::{ACTIONS, AWAITED};
 
 /// Target for `/metrics`.

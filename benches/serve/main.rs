@@ -9,57 +9,22 @@
 //! - `crowd` measures a viewer beside slow clients.
 //! - `running` starts `dlock serve`, and reads its memory.
 
-#[path = "../../tests/it/browser.rs"]
-mod browser;
-#[allow(dead_code, reason = "the tests use the other items")]
-#[path = "../../tests/it/cli_runner.rs"]
-mod cli_runner;
-#[allow(dead_code, reason = "the tests use the other items")]
-#[path = "../../tests/it/command.rs"]
-mod command;
 mod crowd;
 mod documents;
-#[allow(dead_code, reason = "the tests use the other items")]
-#[path = "../../tests/it/serve/http.rs"]
-mod http;
-#[path = "../queue/markdown.rs"]
-mod markdown;
-#[path = "../../tests/it/middle.rs"]
-mod middle;
 mod painting;
-#[allow(dead_code, reason = "the benchmark `status` uses the other items")]
-#[path = "../status/population.rs"]
-mod population;
 mod running;
-#[allow(dead_code, reason = "the other benchmarks use the other items")]
-#[path = "../queue/sample.rs"]
-mod sample;
-#[path = "../../tests/it/servers.rs"]
-mod servers;
-#[path = "../machine/spawn.rs"]
-mod spawn;
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
-use self::markdown::Page;
-use self::population::Population;
-use self::servers::{Flavour, Server};
-use self::spawn::bare;
+use testkit::bench::markdown::Page;
+use testkit::bench::population::Population;
+use testkit::servers::{Flavour, Server};
 
 /// Number of actions, of those that are held, and of those with two waiters.
 const ACTIONS: u32 = 10_000;
 const HELD: u32 = ACTIONS / 4;
 const AWAITED: u32 = 500;
-
-/// The action that `population` leaves out.
-const ACTION: &str = "init";
-
-/// Returns a command for `program`.
-fn bare_command(program: impl AsRef<Path>) -> Command {
-    bare(Command::new(program.as_ref()))
-}
 
 fn main() {
     // `cargo test --benches` also runs this program, but with an unoptimized dlock. The program then does nothing.

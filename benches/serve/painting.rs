@@ -5,12 +5,12 @@ use std::thread;
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
+use testkit::bench::markdown::{Page, verdict};
+use testkit::bench::population::Population;
+use testkit::bench::sample::percentile;
+use testkit::browser::{Browser, Look};
 
-use crate::browser::{Browser, Look};
-use crate::markdown::{Page, verdict};
-use crate::population::Population;
 use crate::running::Served;
-use crate::sample::percentile;
 use crate::{ACTIONS, AWAITED, HELD};
 
 const FIRST_LIMIT: f64 = 300.0;
@@ -44,14 +44,14 @@ pub(crate) fn section(page: &mut Page, population: &Population) {
         browser.open("about:blank");
         browser.open(&served.address.url());
         browser.shows("#summary", "locks");
-        crate::cli_runner::eventually("the frame is drawn", || measure("frame") > 0.0);
+        testkit::cli_runner::eventually("the frame is drawn", || measure("frame") > 0.0);
         first.push((measure("update"), measure("frame")));
     }
     let mut updates = Vec::new();
     for _ in 0..UPDATES {
         renew_all(population);
         let number = browser.run("return page.updates");
-        crate::cli_runner::eventually("the page is updated", || {
+        testkit::cli_runner::eventually("the page is updated", || {
             browser.run("return page.updates") != number
         });
         thread::sleep(Duration::from_millis(300));

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use crate::cli_runner::{Dlock, Running};
-use crate::http::Address;
-use crate::population::Population;
+use testkit::bench::population::Population;
+use testkit::cli_runner::{Dlock, Running};
+use testkit::http::Address;
 
 /// A running `dlock serve`.
 pub(crate) struct Served {

@@ -8,12 +8,11 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
-
-use crate::machine;
-use crate::markdown::{Page, verdict};
-use crate::sample::{millis, percentile};
-use crate::servers::{Flavour, Server};
-use crate::shell::{Kind, Shell};
+use testkit::bench::machine;
+use testkit::bench::markdown::{Page, verdict};
+use testkit::bench::sample::{millis, percentile};
+use testkit::servers::{Flavour, Server};
+use testkit::shell::{Kind, Shell};
 
 /// Target: the maximum time of a completion.
 const LIMIT: Duration = Duration::from_millis(300);

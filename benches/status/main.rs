@@ -20,65 +20,29 @@
 //!   describe the machine.
 
 // This benchmark uses only some items of the modules of the tests.
-#[allow(dead_code, reason = "the tests use the other items")]
-#[path = "../../tests/it/cli_runner.rs"]
-mod cli_runner;
-#[allow(dead_code, reason = "the tests use the other items")]
-#[path = "../../tests/it/command.rs"]
-mod command;
 mod completion;
-#[path = "../peers/etcd.rs"]
-mod etcd;
-#[path = "../machine/fifo.rs"]
-mod fifo;
-#[path = "../machine/host.rs"]
-mod host;
-#[path = "../exec/machine.rs"]
-mod machine;
-#[path = "../queue/markdown.rs"]
-mod markdown;
 mod pair;
-mod population;
-#[path = "../machine/pty.rs"]
-mod pty;
 mod screen;
-#[path = "../machine/spawn.rs"]
-mod spawn;
 // This benchmark uses only some items of `proxy`. The tests use the others.
-#[path = "../../tests/it/proxy.rs"]
-mod proxy;
-#[allow(dead_code, reason = "the other benchmarks use the other items")]
-#[path = "../queue/sample.rs"]
-mod sample;
-#[path = "../../tests/it/servers.rs"]
-mod servers;
-#[allow(dead_code, reason = "the tests use the other items")]
-#[path = "../../tests/it/completions/shell.rs"]
-mod shell;
 mod site;
 mod tables;
-#[allow(dead_code, reason = "the tests use the other items")]
-#[path = "../../tests/it/terminal.rs"]
-mod terminal;
-#[allow(dead_code, reason = "the benchmark `exec` uses the other items")]
-#[path = "../exec/timing.rs"]
-mod timing;
-#[allow(dead_code, reason = "the benchmark `exec` uses the other items")]
-#[path = "../exec/traffic.rs"]
-mod traffic;
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use self::etcd::Etcd;
-use self::markdown::Page;
+use testkit::bench::etcd::Etcd;
+use testkit::bench::machine;
+use testkit::bench::markdown::Page;
+use testkit::bench::population::ACTION;
+use testkit::bench::spawn::bare;
+use testkit::bench::timing;
+use testkit::bench::timing::Contestant;
+use testkit::servers::Flavour;
+
 use self::pair::Pair;
-use self::servers::Flavour;
 use self::site::Site;
-use self::spawn::bare;
-use self::timing::Contestant;
 
 /// Number of initial rounds whose times are discarded. These rounds create the rows and fill all caches, including the
 /// account caches of the servers.
@@ -86,9 +50,6 @@ const WARM_UP: usize = 5;
 
 /// The sections, in the order in which they run.
 const SECTIONS: [&str; 3] = ["cost", "screen", "completion"];
-
-/// The action with a holder and a waiter.
-const ACTION: &str = "init";
 
 /// Returns a command for `program`. All compared programs have the same environment.
 fn bare_command(program: impl AsRef<Path>) -> Command {
@@ -140,7 +101,7 @@ fn cost(page: &mut Page, rounds: usize) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let folder = folder.path();
     let sites = start_all();
-    let etcd = Etcd::start();
+    let etcd = Etcd::start(|program| bare_command(program));
     // The pairs are declared after the servers, so a panic ends the pairs before the servers.
     let pairs = pairs(&sites, &etcd, folder);
     sites.iter().for_each(Site::check);
@@ -183,9 +144,10 @@ fn pairs(sites: &[Site], etcd: &Etcd, folder: &Path) -> Vec<Pair> {
 
 fn facts(sites: &[Site], etcd: &Etcd, folder: &Path) -> Vec<(String, String)> {
     let mut facts = machine::facts();
-    facts.push(machine::storage(sites, etcd, folder));
+    let folders = sites.iter().map(|site| site.server.dir());
+    facts.push(machine::storage(folders.chain([etcd.folder(), folder])));
     for site in sites {
-        let (name, text) = machine::settings(site);
+        let (name, text) = machine::settings(site.name(), &site.server);
         let pool = site.buffer_pool() >> 20;
         facts.push((name, format!("{text}, buffer pool of {pool} MiB")));
     }

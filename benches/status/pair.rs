@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use crate::fifo::{eventually, make_fifo, wait_for_reader};
+use testkit::bench::fifo::{eventually, make_fifo, wait_for_reader};
 
 /// Pause between two checks for the waiter.
 const PAUSE: Duration = Duration::from_millis(20);

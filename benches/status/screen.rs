@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
+use testkit::bench::machine;
+use testkit::bench::markdown::{Page, verdict};
+use testkit::bench::population::Population;
+use testkit::bench::pty::open_pty;
+use testkit::bench::sample::{millis, percentile};
+use testkit::servers::{Flavour, Server};
 
 use crate::WARM_UP;
-use crate::machine;
-use crate::markdown::{Page, verdict};
-use crate::population::Population;
-use crate::pty::open_pty;
-use crate::sample::{millis, percentile};
-use crate::servers::{Flavour, Server};
 
 /// Number of actions. A quarter of them is held, and a tenth of the held actions has two waiters. All actions have a
 /// run in the history.

@@ -5,13 +5,13 @@ use std::process::{Command, Stdio};
 
 use mysql::prelude::Queryable;
 use serde_json::Value;
+use testkit::bench::population::ACTION;
+use testkit::bench::population::{HELD, Population};
+use testkit::bench::timing::{Contestant, Record};
+use testkit::bench::traffic::{Traffic, traffic};
+use testkit::servers::{Flavour, Server};
 
-use crate::ACTION;
 use crate::pair::Pair;
-use crate::population::{HELD, Population};
-use crate::servers::{Flavour, Server};
-use crate::timing::{Contestant, Record};
-use crate::traffic::{Traffic, traffic};
 
 /// Number of actions in the small database, all of which are held.
 pub(crate) const FEW: u32 = HELD;

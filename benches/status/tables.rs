@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crate::markdown::{Page, verdict};
-use crate::sample::{millis, percentile};
+use testkit::bench::markdown::{Page, verdict};
+use testkit::bench::sample::{millis, percentile};
+use testkit::bench::timing::Record;
+use testkit::bench::traffic::Traffic;
+
 use crate::site::{FEW, MANY, Site, Times};
-use crate::timing::Record;
-use crate::traffic::Traffic;
 
 /// Targets: the maximum ratio to the time of etcdctl, and the maximum ratio of the time with many actions to the time
 /// with few actions. The number of held actions is the same.

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
+use testkit::own_socket::{connect, socket_of};
+use testkit::servers::Database;
 
 use crate::history::Event;
-use crate::own_socket::{connect, socket_of};
 use crate::run_context::RunContext;
-use crate::servers::Database;
 use crate::testbed::Site;
 
 /// Interval between two checks of a session that no run has inherited.

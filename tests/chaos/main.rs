@@ -21,38 +21,21 @@
 
 mod bystander;
 mod check;
-#[allow(dead_code, reason = "the tests use the other items")]
-#[path = "../it/cli_runner.rs"]
-mod cli_runner;
 mod client;
-#[allow(dead_code, reason = "the tests use the other items")]
-#[path = "../it/clusters.rs"]
-mod clusters;
-#[allow(dead_code, reason = "the tests use the other items")]
-#[path = "../it/command.rs"]
-mod command;
 mod contender;
 mod fault_kind;
 mod fault_phase;
 mod history;
 mod live_runs;
-#[path = "../it/middle.rs"]
-mod middle;
 mod nemesis;
 mod options;
-#[path = "../it/own_socket.rs"]
-mod own_socket;
 mod probe;
 mod processes;
-#[path = "../it/proxy.rs"]
-mod proxy;
 mod readers;
 mod report;
 mod run;
 mod run_context;
 mod schedule;
-#[path = "../it/servers.rs"]
-mod servers;
 mod store;
 mod testbed;
 mod timeline;

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
+use testkit::servers::Database;
 
 use crate::history::{Event, Line, Micros, micros, now};
 use crate::run_context::RunContext;
-use crate::servers::Database;
 use crate::testbed::{Purpose, Site};
 
 /// Interval between two probes.

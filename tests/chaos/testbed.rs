@@ -9,15 +9,16 @@ use std::fs::File;
 use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicBool;
 
-use crate::clusters::run;
+use testkit::clusters::run;
+use testkit::proxy::Proxy;
+use testkit::servers::{Database, Flavour, Server};
+
 use crate::fault_kind::{FaultKind, Victim};
 use crate::history::GALERA_SITE;
 use crate::nemesis::{self, Clock, Cluster};
 use crate::probe;
-use crate::proxy::Proxy;
 use crate::run_context::RunContext;
 use crate::schedule::{Route, shared_lock};
-use crate::servers::{Database, Flavour, Server};
 use crate::topology::Topology;
 
 /// Ttl in milliseconds of all runs on a site whose database loses grants.

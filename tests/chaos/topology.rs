@@ -3,8 +3,9 @@
 
 use std::fmt;
 
+use testkit::servers::Flavour;
+
 use crate::fault_kind::FaultKind;
-use crate::servers::Flavour;
 use crate::testbed::Purpose;
 
 /// Length in seconds of the short run on one server of each flavour, and on another topology. `cargo test` runs both.

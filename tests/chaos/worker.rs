@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use testkit::own_socket::connect;
 
 use crate::history::{Event, Journal, micros, now};
-use crate::own_socket::connect;
 use crate::schedule::{Plan, Shape};
 use crate::store::Response;
 use crate::work::{Leases, PAUSE, Witnesses, Work, number, open_inherited};

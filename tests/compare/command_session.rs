@@ -11,10 +11,10 @@ use dlock::store::session::{CommandConnections, SessionLook, SessionNote, Sessio
 use dlock::store::{Contender, EndSessionsRequest, Request, Response, Store};
 use dlock::sys::tcp::{TcpSocket, connection_of_raw};
 use mysql::Conn;
+use testkit::own_socket::{connect, socket_of};
+use testkit::servers;
 
-use crate::own_socket::{connect, socket_of};
 use crate::server_contender::target;
-use crate::servers;
 
 const LIMIT: Duration = Duration::from_mins(10);
 

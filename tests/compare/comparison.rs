@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use testkit::servers::{Database, Server};
+
 use crate::model_side::{ModelSide, owner_id_of};
 use crate::mutation::{Run, Variant};
 use crate::server::Rules;
 use crate::server_contender::Rewrite;
 use crate::server_side::ServerSide;
-use crate::servers::{Database, Server};
 use crate::step::{Sequence, Step};
 
 /// Number of sequences that run concurrently on one server.

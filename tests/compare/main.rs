@@ -30,10 +30,6 @@ mod model_side;
 mod mutation;
 mod observed;
 mod operator;
-#[path = "../it/own_socket.rs"]
-mod own_socket;
-#[path = "../it/proxy.rs"]
-mod proxy;
 #[path = "../model/responses.rs"]
 #[allow(dead_code, reason = "the model uses the other items")]
 mod responses;
@@ -42,8 +38,6 @@ mod responses;
 mod server;
 mod server_contender;
 mod server_side;
-#[path = "../it/servers.rs"]
-mod servers;
 mod step;
 #[path = "../model/time.rs"]
 #[allow(dead_code, reason = "the model uses the other items")]
@@ -52,10 +46,11 @@ mod translation;
 
 use std::sync::OnceLock;
 
+use testkit::servers::{Flavour, Server};
+
 use crate::comparison::{Subject, compare};
 use crate::mutation::Variant;
 use crate::server::Rules;
-use crate::servers::{Flavour, Server};
 
 /// Default number of sequences on each server. `DLOCK_SEQUENCES` sets another number.
 const SEQUENCES: u64 = 2000;

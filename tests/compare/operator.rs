@@ -5,9 +5,9 @@ use std::time::Duration;
 use dlock::store::Failure;
 use dlock::store::mysql::Database;
 use dlock::store::operator::{OperatorRequest, OperatorResult};
+use testkit::servers;
 
 use crate::server_contender::target;
-use crate::servers;
 
 const LIMIT: Duration = Duration::from_mins(10);
 

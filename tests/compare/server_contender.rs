@@ -12,9 +12,9 @@ use dlock::store::mysql::Database;
 use dlock::store::target::{Address, Secret, SslMode, Target, Tls};
 use dlock::store::{Contender, FailureKind, Request, Store, TimedResponse};
 use dlock::sys::socket::Interrupter;
+use testkit::proxy::{Case, Flow, Kind, Proxy, error_packet};
+use testkit::servers;
 
-use crate::proxy::{Case, Flow, Kind, Proxy, error_packet};
-use crate::servers;
 use crate::step::{Fault, FaultKind};
 
 /// Timeout of requests and idle sessions. It is longer than any sequence.
@@ -258,7 +258,7 @@ impl Route {
         };
         let kind = kinds.get(fault.packet).copied().flatten();
         let before = kinds.into_iter().flatten().take(fault.packet);
-        let pass = || crate::proxy::Fault::Alter(Arc::new(<[u8]>::to_vec));
+        let pass = || testkit::proxy::Fault::Alter(Arc::new(<[u8]>::to_vec));
         let mut cases: Vec<Case> = before.map(|kind| self.proxy.next(kind, pass())).collect();
         match kind {
             Some(kind) => cases.push(self.proxy.next(kind, self.fault(fault.kind))),
@@ -268,7 +268,7 @@ impl Route {
         cases
     }
 
-    fn fault(&self, kind: FaultKind) -> crate::proxy::Fault {
+    fn fault(&self, kind: FaultKind) -> testkit::proxy::Fault {
         let error = |code| error_packet(code, "an error injected by the test");
         let (proxy, interrupter) = (self.proxy.clone(), self.interrupter.clone());
         let is_cut = Arc::clone(&self.is_cut);
@@ -283,12 +283,12 @@ impl Route {
             }
         };
         match kind {
-            FaultKind::Refused(code) => crate::proxy::Fault::Respond(error(code)),
-            FaultKind::ErrorAfter(code) => crate::proxy::Fault::Alter(Arc::new(move |_| {
+            FaultKind::Refused(code) => testkit::proxy::Fault::Respond(error(code)),
+            FaultKind::ErrorAfter(code) => testkit::proxy::Fault::Alter(Arc::new(move |_| {
                 cut_flow(None);
                 error(code)
             })),
-            FaultKind::ResponseLost => crate::proxy::Fault::Alter(Arc::new(move |_| {
+            FaultKind::ResponseLost => testkit::proxy::Fault::Alter(Arc::new(move |_| {
                 cut_flow(Some(&interrupter));
                 Vec::new()
             })),

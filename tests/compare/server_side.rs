@@ -17,6 +17,7 @@ use dlock::store::{
 };
 use mysql::prelude::Queryable;
 use mysql::{Conn, Row};
+use testkit::servers;
 
 use self::slots::parse_hex;
 use crate::command_session::CommandSession;
@@ -27,7 +28,6 @@ use crate::observed::{
 use crate::operator::Operator;
 use crate::server::{NUMBER_BYTE, Session};
 use crate::server_contender::{Rewrite, ServerContender, SessionEffect, target};
-use crate::servers;
 use crate::step::CONTENDERS;
 use crate::time::{TTL, ticks};
 use crate::translation::translated;

@@ -15,10 +15,9 @@ mod options;
 mod server;
 
 use mysql::prelude::Queryable;
-
-use crate::cli_runner::Dlock;
-use crate::command::Stage;
-use crate::servers::{Database, Server};
+use testkit::cli_runner::Dlock;
+use testkit::command::Stage;
+use testkit::servers::{Database, Server};
 
 /// Form of an error message.
 #[derive(Clone, Copy, PartialEq)]

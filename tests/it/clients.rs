@@ -14,16 +14,14 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use dlock::lease::instant::BootInstant;
 use dlock::lease::timing::Timing;
 use dlock::sys::clock;
-
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, signal};
-use crate::holder::Holder;
-use crate::servers::{Database, Flavour, fetched, shared};
+use serde_json::Value;
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::command::{Stage, signal};
+use testkit::holder::Holder;
+use testkit::servers::{Database, Flavour, fetched, shared};
 
 /// Options of `dlock hold` for locks that are lost in a test.
 const SHORT: &[&str] = &["--ttl=6s"];

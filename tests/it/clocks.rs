@@ -13,12 +13,12 @@ use std::time::{Instant, SystemTime};
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
+use testkit::cli_runner::{Dlock, PATIENCE, Running, eventually};
+use testkit::command::Stage;
+use testkit::proxy::Proxy;
+use testkit::servers::{Flavour, Server};
 
-use crate::cli_runner::{Dlock, PATIENCE, Running, eventually};
-use crate::command::Stage;
 use crate::mutants::scene::{ScenarioResult, Scene};
-use crate::proxy::Proxy;
-use crate::servers::{Flavour, Server};
 
 /// One hour in seconds.
 const HOUR: f64 = 3_600.0;

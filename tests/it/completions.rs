@@ -3,18 +3,15 @@
 //! A test types the start of a command line and the Tab key on a terminal, and checks the words that the shell would
 //! pass to dlock.
 
-pub(crate) mod shell;
-
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 
 use mysql::prelude::Queryable;
-
-use self::shell::{Kind, Shell};
-use crate::cli_runner::{Dlock, eventually};
-use crate::network::{local, resolving};
-use crate::servers::{Database, Flavour, shared};
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::network::{local, resolving};
+use testkit::servers::{Database, Flavour, shared};
+use testkit::shell::{Kind, Shell};
 
 /// Names with characters that have a special meaning in a shell. The first letter of each name is unique.
 const HOSTILE: [&str; 12] = [

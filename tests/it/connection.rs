@@ -19,8 +19,8 @@ pub(crate) use sources::private;
 
 use mysql::prelude::Queryable;
 
-use crate::cli_runner::Dlock;
-use crate::servers::{Database, Flavour};
+use testkit::cli_runner::Dlock;
+use testkit::servers::{Database, Flavour};
 
 /// Returns the actions in `database` that have been granted at least once and are free, sorted by name.
 #[track_caller]

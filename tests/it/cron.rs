@@ -5,11 +5,11 @@ use std::fs;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
+use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
+use testkit::command::{Stage, read_message, write_message};
+use testkit::servers::{Database, Flavour, shared};
 
-use crate::cli_runner::{Dlock, Outcome, Running, eventually};
-use crate::command::{Stage, read_message, write_message};
 use crate::logs::messages;
-use crate::servers::{Database, Flavour, shared};
 
 /// Runs `test` on a new database of each kind of server.
 fn everywhere(test: impl Fn(&Database, &mut Conn)) {

@@ -9,12 +9,11 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use tempfile::TempDir;
-
-use crate::cli_runner::{Dlock, Running};
-use crate::command::{Stage, read_message};
-use crate::compiler::compile;
-use crate::holder::steal;
-use crate::servers::{Database, Flavour, shared};
+use testkit::cli_runner::{Dlock, Running};
+use testkit::command::{Stage, read_message};
+use testkit::compiler::compile;
+use testkit::holder::steal;
+use testkit::servers::{Database, Flavour, shared};
 
 /// Source code of the program `crowd LEADERS EACH LOG READY`, which starts LEADERS Unix sessions, each with one leader
 /// and EACH other processes. When all processes have started, the first process writes `up` to READY. A process that

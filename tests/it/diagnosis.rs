@@ -4,10 +4,10 @@
 
 use mysql::prelude::Queryable;
 use serde_json::Value;
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::proxy::{Flow, Proxy};
+use testkit::servers::{Database, Flavour, shared};
 
-use crate::cli_runner::{Dlock, eventually};
-use crate::proxy::{Flow, Proxy};
-use crate::servers::{Database, Flavour, shared};
 use crate::tree::{Holder, LEFT};
 
 /// A ttl that is short enough for a test to wait for the expiry, and long enough to observe the lease before its

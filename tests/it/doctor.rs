@@ -15,10 +15,9 @@ mod tables;
 
 use mysql::prelude::Queryable;
 use serde_json::Value;
-
-use crate::cli_runner::Dlock;
-use crate::proxy::Proxy;
-use crate::servers::{Database, Server};
+use testkit::cli_runner::Dlock;
+use testkit::proxy::Proxy;
+use testkit::servers::{Database, Server};
 
 /// The names of all checks, in the order in which doctor reports them.
 const CHECKS: [&str; 20] = [

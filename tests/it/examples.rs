@@ -26,9 +26,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::cli_runner::Dlock;
-use crate::command::Stage;
-use crate::servers::{Database, Flavour, shared};
+use testkit::cli_runner::Dlock;
+use testkit::command::Stage;
+use testkit::servers::{Database, Flavour, shared};
 
 /// Script of a job that writes its own name to the file `log`. If the file `fail` exists, the job instead deletes the
 /// file `fail` and exits with 3.

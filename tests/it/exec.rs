@@ -6,10 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use mysql::prelude::Queryable;
-
-use crate::cli_runner::{Dlock, eventually};
-use crate::command::{Stage, is_alive};
-use crate::servers::{Database, Flavour, shared};
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::command::{Stage, is_alive};
+use testkit::servers::{Database, Flavour, shared};
 
 /// Runs `test` on a new database of each kind of server.
 fn everywhere(test: impl Fn(&Database)) {

@@ -25,11 +25,10 @@ use std::path::Path;
 use std::thread;
 
 use mysql::prelude::Queryable;
-
-use crate::cli_runner::{Dlock, Outcome, Running, eventually};
-use crate::command::{Stage, read_message, write_message};
-use crate::proxy::Proxy;
-use crate::servers::{Database, Flavour, Server, shared};
+use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
+use testkit::command::{Stage, read_message, write_message};
+use testkit::proxy::Proxy;
+use testkit::servers::{Database, Flavour, Server, shared};
 
 /// Script that writes the name `$2` to the witness `$1`. If another command runs, the script first writes `overlap`.
 const WITNESS: &str =

@@ -2,10 +2,9 @@
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, read_message, write_message};
-use crate::servers::{Database, Flavour, shared};
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::command::{Stage, read_message, write_message};
+use testkit::servers::{Database, Flavour, shared};
 
 /// A database with dlock's tables and a table that belongs to the command.
 struct Scene {

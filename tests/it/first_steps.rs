@@ -5,11 +5,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::Value;
+use testkit::cli_runner::{Dlock, Outcome};
+use testkit::command::Stage;
+use testkit::servers::{Flavour, Server, shared};
 
-use crate::cli_runner::{Dlock, Outcome};
-use crate::command::Stage;
 use crate::faults::on_each;
-use crate::servers::{Flavour, Server, shared};
 
 /// The subcommands that a user may type.
 const SUBCOMMANDS: [&str; 18] = [

@@ -4,13 +4,13 @@
 use std::process::Stdio;
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
+use testkit::command::{Stage, read_message, write_message};
+use testkit::holder::{Holder, is_free};
+use testkit::proxy::{Fault, Kind, Proxy};
+use testkit::servers::{Database, Flavour, shared};
 
-use crate::cli_runner::{Dlock, Outcome, Running, eventually};
-use crate::command::{Stage, read_message, write_message};
 use crate::history::{endings, runs};
-use crate::holder::{Holder, is_free};
-use crate::proxy::{Fault, Kind, Proxy};
-use crate::servers::{Database, Flavour, shared};
 
 fn on(flavour: Flavour) -> Database {
     let database = shared(flavour).database("handoff");

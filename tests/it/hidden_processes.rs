@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::Path;
 
-use crate::cli_runner::{Dlock, eventually};
-use crate::command::{Stage, is_alive, read_message, signal, write_message};
-use crate::servers::{Database, Flavour, shared};
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::command::{Stage, is_alive, read_message, signal, write_message};
+use testkit::servers::{Database, Flavour, shared};
 
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
 
@@ -81,7 +81,7 @@ fn processes_whose_name_is_not_text_die_with_dlock() {
 #[test]
 fn the_monitor_does_not_show_the_words_of_the_command() {
     let database = database();
-    let holder = crate::holder::Holder::on(&database, &["--note", "password"]);
+    let holder = testkit::holder::Holder::on(&database, &["--note", "password"]);
     let children = format!("/proc/{0}/task/{0}/children", holder.running.pid());
     let monitor = fs::read_to_string(children).expect("dlock runs");
     let monitor = monitor.trim();
@@ -110,7 +110,7 @@ fn no_zombie_remains_if_process_1_reaps_nothing() {
     };
     leaves_none(&["free", "--", "true"]);
     leaves_none(&["free", "--", "/proc/version"]);
-    let holder = crate::holder::Holder::on(&database, &[]);
+    let holder = testkit::holder::Holder::on(&database, &[]);
     leaves_none(&["init", "-n", "--", "true"]);
     holder.end().expect(3, "", "");
 }

@@ -3,11 +3,11 @@
 use std::fs;
 
 use dlock::config::connection_variables;
+use testkit::cli_runner::Dlock;
+use testkit::command::Stage;
+use testkit::servers::{Database, Flavour, shared};
 
-use crate::cli_runner::Dlock;
-use crate::command::Stage;
 use crate::connection::private;
-use crate::servers::{Database, Flavour, shared};
 
 /// A command that prints the environment with which the kernel started it.
 const ENVIRONMENT: &str = r"tr '\0' '\n' < /proc/$$/environ";

@@ -4,10 +4,9 @@ mod queries;
 
 use mysql::prelude::Queryable;
 use serde_json::Value;
-
-use crate::cli_runner::{Dlock, eventually};
-use crate::command::{Stage, read_message, write_message};
-use crate::servers::{Database, Flavour, shared};
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::command::{Stage, read_message, write_message};
+use testkit::servers::{Database, Flavour, shared};
 
 /// Runs `test` with a new database on each kind of server.
 fn everywhere(test: impl Fn(&Database)) {

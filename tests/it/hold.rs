@@ -8,10 +8,9 @@ use std::sync::LazyLock;
 
 use mysql::prelude::Queryable;
 use serde_json::{Value, json};
-
-use crate::cli_runner::{Dlock, PATIENCE, eventually};
-use crate::proxy::{AcceptMode, Flow, Proxy};
-use crate::servers::{Database, Flavour, shared};
+use testkit::cli_runner::{Dlock, PATIENCE, eventually};
+use testkit::proxy::{AcceptMode, Flow, Proxy};
+use testkit::servers::{Database, Flavour, shared};
 
 /// The documented form of the events.
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {

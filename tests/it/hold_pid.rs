@@ -11,11 +11,10 @@ use std::process::{Child, Command};
 
 use mysql::prelude::Queryable;
 use serde_json::Value;
-
-use crate::cli_runner::{Dlock, Outcome, Running, eventually};
-use crate::command::{Stage, Witness, is_alive, read_message, signal, write_message};
-use crate::proxy::{AcceptMode, Flow, Proxy};
-use crate::servers::{Database, Flavour, SESSIONS, shared};
+use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
+use testkit::command::{Stage, Witness, is_alive, read_message, signal, write_message};
+use testkit::proxy::{AcceptMode, Flow, Proxy};
+use testkit::servers::{Database, Flavour, SESSIONS, shared};
 
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
 

@@ -8,12 +8,12 @@ use std::thread;
 use std::time::Instant;
 
 use dlock::process::hook::{LIMIT, VARIABLES};
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::command::{Stage, Witness, read_message, signal};
+use testkit::holder::{Holder, is_free, renewals, steal, token};
+use testkit::servers::{Database, Flavour, shared};
 
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, Witness, read_message, signal};
-use crate::holder::{Holder, is_free, renewals, steal, token};
 use crate::pid_one::{namespaces, unshare};
-use crate::servers::{Database, Flavour, shared};
 
 /// A file to which a hook writes its variables, in one block of lines for each event.
 struct EventLog {

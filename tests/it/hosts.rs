@@ -5,12 +5,12 @@ use std::thread;
 
 use ::mysql::prelude::Queryable;
 use serde_json::Value;
+use testkit::cli_runner::{Dlock, Outcome, eventually};
+use testkit::holder::{Holder, renewals};
+use testkit::proxy::{AcceptMode, Fault, Flow, Kind, Proxy, error_packet};
+use testkit::servers::{Database, Flavour, Server, shared};
 
-use crate::cli_runner::{Dlock, Outcome, eventually};
 use crate::doctor::Findings;
-use crate::holder::{Holder, renewals};
-use crate::proxy::{AcceptMode, Fault, Flow, Kind, Proxy, error_packet};
-use crate::servers::{Database, Flavour, Server, shared};
 
 /// Returns `dlock` with `arguments`, for the database through the hosts on `ports`.
 fn dlock(database: &Database, hosts: &[String], arguments: &[&str]) -> Dlock {

@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::{fs, thread};
 
-use crate::cli_runner::{Dlock, PATIENCE, eventually};
-use crate::command::{Stage, Witness, read_message, write_message};
-use crate::recorder::program;
-use crate::servers::{Database, Flavour, shared};
+use testkit::cli_runner::{Dlock, PATIENCE, eventually};
+use testkit::command::{Stage, Witness, read_message, write_message};
+use testkit::recorder::program;
+use testkit::servers::{Database, Flavour, shared};
 
 /// A command that prints its blocked signals and its ignored signals. The command uses no shell, because a shell may
 /// change both sets.
@@ -254,13 +254,13 @@ fn signal_blocked_at_start_stays_blocked_and_a_second_signal_kills_the_command()
         .spawn()
         .expect("env is installed");
     let command = read_message(&ready);
-    crate::command::signal(dlock.id(), "TERM");
+    testkit::command::signal(dlock.id(), "TERM");
     eventually("the signal is pending in the command", || {
         let status =
             fs::read_to_string(format!("/proc/{command}/status")).expect("the command is alive");
         status.contains("ShdPnd:\t0000000000004000")
     });
-    crate::command::signal(dlock.id(), "TERM");
+    testkit::command::signal(dlock.id(), "TERM");
     assert_eq!(dlock.wait().expect("dlock exits").code(), Some(137));
     Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "true"])
         .run()

@@ -4,12 +4,13 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, Witness, read_message, signal, write_message};
-use crate::recorder::{Recorder, program};
-use crate::servers::{Database, Flavour, shared};
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::command::{Stage, Witness, read_message, signal, write_message};
+use testkit::recorder::{Recorder, program};
+use testkit::servers::{Database, Flavour, shared};
+use testkit::terminal::{CTRL_BACKSLASH, CTRL_C, CTRL_Z, Terminal};
+
 use crate::signals::state;
-use crate::terminal::{CTRL_BACKSLASH, CTRL_C, CTRL_Z, Terminal};
 
 const HUP: i32 = 1;
 const INT: i32 = 2;

@@ -1,8 +1,9 @@
 //! Tests that a contender discards a grant if the response arrives after the lease has expired.
 
+use testkit::proxy::{Fault, Kind, Proxy};
+use testkit::servers::Flavour;
+
 use crate::mutants::scene::{ScenarioResult, Scene};
-use crate::proxy::{Fault, Kind, Proxy};
-use crate::servers::Flavour;
 
 #[test]
 fn grant_received_after_expiry_is_discarded_and_the_contender_queues() {

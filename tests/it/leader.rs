@@ -2,13 +2,13 @@
 
 use mysql::prelude::Queryable;
 use serde_json::{Value, json};
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::command::write_message;
+use testkit::holder::{Holder, token};
+use testkit::proxy::{AcceptMode, Fault, Kind, Proxy};
+use testkit::servers::{Database, Flavour, Server, shared};
 
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::write_message;
-use crate::holder::{Holder, token};
-use crate::proxy::{AcceptMode, Fault, Kind, Proxy};
 use crate::serve::Page;
-use crate::servers::{Database, Flavour, Server, shared};
 
 /// Runs `test` with a new database on each server.
 fn on_both(test: impl Fn(Database)) {

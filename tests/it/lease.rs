@@ -2,10 +2,9 @@
 //! time.
 
 use mysql::prelude::Queryable;
-
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, is_alive, read_message, signal, write_message};
-use crate::servers::{Database, Flavour, Server, shared};
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::command::{Stage, is_alive, read_message, signal, write_message};
+use testkit::servers::{Database, Flavour, Server, shared};
 
 /// A holder with a ttl of 2 s. The command writes its process id to a fifo and prints `term` on SIGTERM.
 struct Holder {

@@ -2,13 +2,12 @@
 
 use mysql::prelude::Queryable;
 use serde_json::Value;
-
-use crate::cli_runner::{Dlock, Outcome};
-use crate::holder::{Holder, steal, token};
-use crate::network::refusing;
-use crate::proxy::{Fault, Kind, Proxy};
-use crate::servers::{Database, Flavour, shared};
-use crate::terminal::Terminal;
+use testkit::cli_runner::{Dlock, Outcome};
+use testkit::holder::{Holder, steal, token};
+use testkit::network::refusing;
+use testkit::proxy::{Fault, Kind, Proxy};
+use testkit::servers::{Database, Flavour, shared};
+use testkit::terminal::Terminal;
 
 /// Parses the messages in `text`. Panics if a message is not a JSON object with the fields that all messages have.
 #[track_caller]

@@ -1,37 +1,13 @@
 //! The integration tests check the behaviour of the `dlock` program on real servers. All integration tests are in one
-//! binary, so that they share one server of each kind.
-//!
-//! - Tools that run programs: `servers` starts MariaDB and MySQL, `clusters` starts clusters of them, `cli_runner` runs dlock, `holder` starts a holder
-//!   that a test controls, and `terminal` provides a pseudo-terminal.
-//! - Tools that provide commands: `command` and `recorder` contain commands for dlock to run, and `compiler` builds C
-//!   programs and libraries.
-//! - Network tools: `proxy` and `network` inject faults, `middle` starts HAProxy and MySQL Router, and `multiplexer` shares one session among clients.
-//! - Tests: each other module tests one subject.
+//! binary, so that they share one server of each kind. The crate `testkit` starts servers, runs programs and injects
+//! faults. Each module tests one subject.
 
 mod bad_input;
-mod browser;
-mod cli_runner;
-mod clusters;
-mod command;
-mod compiler;
-mod connection;
-mod contract;
-mod holder;
-mod middle;
-mod multiplexer;
-mod network;
-mod old_replica;
-mod proxy;
-mod prune;
-mod read_only_server;
-mod recorder;
-mod secrets;
-mod servers;
-mod terminal;
-
 mod clients;
 mod clocks;
 mod completions;
+mod connection;
+mod contract;
 mod cron;
 mod crowd;
 mod deadline_properties;
@@ -64,17 +40,20 @@ mod metrics;
 mod mutants;
 mod mutual_exclusion;
 mod nested;
+mod old_replica;
 mod once;
 mod operator;
 mod option_precedence;
 mod output_files;
-mod own_socket;
 mod pid_one;
+mod prune;
 mod queue;
+mod read_only_server;
 mod regressions;
 mod release;
 mod reminders;
 mod runtime_limits;
+mod secrets;
 mod serve;
 mod server_sessions;
 mod session_settings;

@@ -7,13 +7,12 @@ use std::path::{Path, PathBuf};
 
 use openmetrics_parser::prometheus::parse_prometheus;
 use openmetrics_parser::{MetricNumber, PrometheusType, PrometheusValue};
-
-use crate::cli_runner::{Dlock, eventually};
-use crate::command::{Stage, write_message};
-use crate::compiler::preload;
-use crate::holder::{Holder, is_free, renewals, steal, token};
-use crate::proxy::{Fault, Kind, Proxy};
-use crate::servers::{Flavour, shared};
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::command::{Stage, write_message};
+use testkit::compiler::preload;
+use testkit::holder::{Holder, is_free, renewals, steal, token};
+use testkit::proxy::{Fault, Kind, Proxy};
+use testkit::servers::{Flavour, shared};
 
 /// A folder that a metrics collector reads. The folder contains only files that dlock writes.
 struct Folder {

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-use crate::cli_runner::{Dlock, Outcome};
+use testkit::cli_runner::{Dlock, Outcome};
 
 /// The command that builds the mutant. `make test` runs this command. To run these tests alone, run this command first.
 const BUILD: &str = "cargo build --locked --features mutants --bin dlock-mutant";

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use crate::cli_runner::Dlock;
-use crate::command::{Stage, read_message, write_message};
-use crate::servers::{Series, shared};
+use testkit::cli_runner::Dlock;
+use testkit::command::{Stage, read_message, write_message};
+use testkit::servers::{Series, shared};
 
 const CONTENDERS: usize = 20;
 

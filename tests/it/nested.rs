@@ -5,15 +5,15 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use testkit::cli_runner::{Dlock, Outcome, eventually};
+use testkit::command::{Stage, read_message, write_message};
+use testkit::holder::{Holder, is_free, renewals, steal, token};
+use testkit::proxy::{AcceptMode, Proxy};
+use testkit::servers::{Database, Flavour, shared};
 
-use crate::cli_runner::{Dlock, Outcome, eventually};
-use crate::command::{Stage, read_message, write_message};
 use crate::faults::on_each;
-use crate::holder::{Holder, is_free, renewals, steal, token};
 use crate::logs::messages;
 use crate::pid_one::{namespaces, unshare};
-use crate::proxy::{AcceptMode, Proxy};
-use crate::servers::{Database, Flavour, shared};
 
 /// The wait limit of an inner dlock. If there were no limit, an inner dlock that waits for the outer lease would never
 /// end.

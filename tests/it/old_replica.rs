@@ -3,8 +3,7 @@
 
 use mysql::prelude::Queryable;
 use mysql::{Params, Row, Value};
-
-use crate::servers::{Database, Server};
+use testkit::servers::{Database, Server};
 
 /// Copies the tables and the account of `database` to `server`. Returns the copy.
 #[track_caller]

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::command::{Stage, read_message, write_message};
+use testkit::holder::renewals;
+use testkit::proxy::{Proxy, Request};
+use testkit::servers::{Database, Flavour, SESSIONS, shared};
 
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, read_message, write_message};
 use crate::faults::on_each;
-use crate::holder::renewals;
-use crate::proxy::{Proxy, Request};
-use crate::servers::{Database, Flavour, SESSIONS, shared};
 
 /// A set of replicas whose commands append words to one log file.
 struct Replicas {

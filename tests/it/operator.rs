@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
-use crate::cli_runner::Dlock;
+use testkit::cli_runner::Dlock;
+use testkit::servers::{Database, Flavour, shared};
+
 use crate::history::runs;
 use crate::pid_one::{namespaces, unshare};
-use crate::servers::{Database, Flavour, shared};
 
 /// The token of the service account `deployer` in the namespace `prod`, with an invalid signature.
 const TOKEN: &str = "eyJhbGciOiAiUlMyNTYiLCAia2lkIjogImsifQ.\

@@ -3,9 +3,8 @@
 use std::time::{Duration, Instant};
 
 use dlock::cli::environment::option_variables;
-
-use crate::cli_runner::Dlock;
-use crate::servers::{Database, Flavour, shared};
+use testkit::cli_runner::Dlock;
+use testkit::servers::{Database, Flavour, shared};
 
 fn exec<'a>(database: &Database, arguments: impl IntoIterator<Item = &'a str>) -> Dlock {
     Dlock::on(database, ["exec"]).args(arguments)

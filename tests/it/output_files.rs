@@ -8,9 +8,9 @@ use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 
-use crate::cli_runner::{Dlock, Outcome};
-use crate::command::Stage;
-use crate::servers::{Database, Flavour, shared};
+use testkit::cli_runner::{Dlock, Outcome};
+use testkit::command::Stage;
+use testkit::servers::{Database, Flavour, shared};
 
 /// Runs a command with the metrics file `path`.
 fn exec(database: &Database, path: &Path) -> Outcome {

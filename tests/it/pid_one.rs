@@ -8,10 +8,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use crate::cli_runner::{Dlock, eventually, hear_all_signals};
-use crate::command::{Stage, Witness, read_message, signal, write_message};
-use crate::recorder::{Recorder, catchable};
-use crate::servers::{Database, Flavour, shared};
+use testkit::cli_runner::{Dlock, eventually, hear_all_signals};
+use testkit::command::{Stage, Witness, read_message, signal, write_message};
+use testkit::recorder::{Recorder, catchable};
+use testkit::servers::{Database, Flavour, shared};
 
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
 

@@ -1,12 +1,12 @@
 //! Tests of `dlock prune`, which removes locks that nobody has used for a long time.
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::Dlock;
+use testkit::holder::Holder;
+use testkit::servers::{Database, shared};
+use testkit::terminal::Terminal;
 
-use crate::cli_runner::Dlock;
 use crate::faults::on_each;
-use crate::holder::Holder;
-use crate::servers::{Database, shared};
-use crate::terminal::Terminal;
 
 /// Runs the command `true` with the lock `name`.
 #[track_caller]

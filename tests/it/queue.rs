@@ -10,11 +10,10 @@ use std::thread;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, read_message, signal, write_message};
-use crate::proxy::Proxy;
-use crate::servers::{Database, SESSIONS, Series, Server, shared};
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::command::{Stage, read_message, signal, write_message};
+use testkit::proxy::Proxy;
+use testkit::servers::{Database, SESSIONS, Series, Server, shared};
 
 /// A set of contenders for `init`. Each command appends the contender's name to one log file.
 pub(crate) struct Queue {

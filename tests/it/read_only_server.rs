@@ -3,10 +3,9 @@
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
 use serde_json::Value;
-
-use crate::cli_runner::{Dlock, Outcome, eventually};
-use crate::holder::Holder;
-use crate::servers::{Database, Flavour, Server};
+use testkit::cli_runner::{Dlock, Outcome, eventually};
+use testkit::holder::Holder;
+use testkit::servers::{Database, Flavour, Server};
 
 /// Message of `status` and `history` on a read-only server.
 const MESSAGE: &str = "the server is read-only, probably a replica, and its data may be old";

@@ -12,10 +12,10 @@ mod session;
 use std::time::{Duration, Instant};
 
 use mysql::prelude::{FromRow, Queryable};
+use testkit::cli_runner::{Outcome, Running};
+use testkit::servers::Database;
 
-use crate::cli_runner::{Outcome, Running};
 use crate::faults::Scene;
-use crate::servers::Database;
 
 /// Waits up to `limit` for `running` to exit. Kills the process and returns None if it still runs after `limit`.
 fn ends_within(mut running: Running, limit: Duration) -> Option<Outcome> {

@@ -2,11 +2,11 @@
 //! the same time, and the holder and the waiters print the operator's name.
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::{Dlock, Outcome, eventually};
+use testkit::servers::{Database, Flavour, shared};
+use testkit::terminal::Terminal;
 
-use crate::cli_runner::{Dlock, Outcome, eventually};
 use crate::history::{endings, runs};
-use crate::servers::{Database, Flavour, shared};
-use crate::terminal::Terminal;
 use crate::tree::Holder;
 
 /// Runs `test` on a new database of each kind of server.
@@ -199,7 +199,7 @@ fn paused_action_is_not_granted_until_it_is_resumed() {
 #[test]
 fn resumption_of_an_old_pause_does_not_revoke_the_lease_of_a_holder() {
     everywhere(|database| {
-        let holder = crate::holder::Holder::on(database, &[]);
+        let holder = testkit::holder::Holder::on(database, &[]);
         let pause = "UPDATE dlock_lock SET paused_until=UTC_TIMESTAMP(6)+INTERVAL 1 HOUR";
         let paused = database.admin_conn().query_drop(pause);
         paused.expect("root has the privilege");

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 use serde_json::Value;
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::command::{Stage, read_message, write_message};
+use testkit::holder::{Holder, token};
+use testkit::proxy::{Fault, Kind, Request, error_packet};
+use testkit::servers::{Database, shared};
+use testkit::terminal::Terminal;
 
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, read_message, write_message};
 use crate::faults::{Scene, on_each, on_each_case};
-use crate::holder::{Holder, token};
-use crate::proxy::{Fault, Kind, Request, error_packet};
-use crate::servers::{Database, shared};
-use crate::terminal::Terminal;
 
 /// Maximum time to handle an event while a read hangs. The read itself ends after the request timeout, which is 2 s.
 const LIMIT: Duration = Duration::from_millis(1500);

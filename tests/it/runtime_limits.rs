@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use crate::cli_runner::{Dlock, eventually};
-use crate::command::{Stage, Witness, read_message};
-use crate::servers::{Flavour, shared};
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::command::{Stage, Witness, read_message};
+use testkit::servers::{Flavour, shared};
 
 /// A command that locks the witness `$1`, writes `up` to `$2` and does not exit on SIGTERM.
 const IGNORE_TERM: &str = r#"

@@ -7,12 +7,11 @@ use std::path::Path;
 
 use mysql::prelude::Queryable;
 use mysql::{Row, Value};
-
-use crate::cli_runner::{Dlock, Outcome};
-use crate::command::{Stage, read_message, write_message};
-use crate::network::{local, refusing};
-use crate::proxy::Port;
-use crate::servers::{Database, Flavour, shared};
+use testkit::cli_runner::{Dlock, Outcome};
+use testkit::command::{Stage, read_message, write_message};
+use testkit::network::{local, refusing};
+use testkit::proxy::Port;
+use testkit::servers::{Database, Flavour, shared};
 
 /// The password. Every incorrect password in these tests also contains this string. No other string in these tests
 /// contains it.

@@ -3,7 +3,6 @@
 mod browser;
 mod clients;
 mod database;
-pub(crate) mod http;
 mod interaction;
 mod listening;
 mod metrics;
@@ -12,9 +11,9 @@ mod security;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use self::http::{Address, HttpResponse};
-use crate::cli_runner::{Dlock, Outcome, Running, eventually};
-use crate::servers::Database;
+use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
+use testkit::http::{Address, HttpResponse};
+use testkit::servers::Database;
 
 /// A running `dlock serve`.
 pub(crate) struct Page {

@@ -18,11 +18,12 @@ mod ward;
 
 use std::fs;
 
+use testkit::cli_runner::eventually;
+use testkit::command::write_message;
+use testkit::holder::renewals;
+use testkit::servers::Flavour;
+
 use self::scene::Scene;
-use crate::cli_runner::eventually;
-use crate::command::write_message;
-use crate::holder::renewals;
-use crate::servers::Flavour;
 
 const ENDED: &str = "ended 1 session that the command of init left on the server";
 

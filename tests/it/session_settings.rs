@@ -8,10 +8,9 @@
 use std::sync::OnceLock;
 
 use mysql::prelude::Queryable;
-
-use crate::cli_runner::Dlock;
-use crate::holder::Holder;
-use crate::servers::{Database, Flavour, Server};
+use testkit::cli_runner::Dlock;
+use testkit::holder::Holder;
+use testkit::servers::{Database, Flavour, Server};
 
 /// Options of both servers.
 const BOTH: [&str; 9] = [
@@ -85,7 +84,7 @@ fn renewals_are_committed_and_waiters_follow() {
             waiter.wait_for_output("init is held by");
         }
         // Another session reads what is committed.
-        crate::cli_runner::eventually("the lease is renewed", || {
+        testkit::cli_runner::eventually("the lease is renewed", || {
             let renewals: Option<u64> = database
                 .admin_conn()
                 .query_first("SELECT renewals FROM dlock_lock")

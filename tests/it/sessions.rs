@@ -5,10 +5,9 @@ use std::thread;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
-
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::holder::Holder;
-use crate::servers::{Database, Flavour, SESSIONS, Server, shared};
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::holder::Holder;
+use testkit::servers::{Database, Flavour, SESSIONS, Server, shared};
 
 /// Starts a holder of `init` and a waiter for `init`.
 fn holder_and_waiter(database: &Database) -> (Holder, Running) {

@@ -1,10 +1,9 @@
 //! Tests of `dlock exec` with several names: the command runs when all leases are held, and stops when one is lost.
 
 use mysql::prelude::Queryable;
-
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, read_message, write_message};
-use crate::servers::{Database, Flavour, shared};
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::command::{Stage, read_message, write_message};
+use testkit::servers::{Database, Flavour, shared};
 
 /// Maximum time that a contender of these tests waits for its leases.
 const WAIT: &str = "--wait=1m";

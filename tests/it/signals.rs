@@ -7,12 +7,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
-
-use crate::cli_runner::{Dlock, Outcome, Running, eventually};
-use crate::command::{Stage, read_message, signal, write_message};
-use crate::proxy::{Fault, Kind, Proxy};
-use crate::recorder::{HARMLESS, Recorder, catchable, fatal};
-use crate::servers::{Database, Flavour, shared};
+use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
+use testkit::command::{Stage, read_message, signal, write_message};
+use testkit::proxy::{Fault, Kind, Proxy};
+use testkit::recorder::{HARMLESS, Recorder, catchable, fatal};
+use testkit::servers::{Database, Flavour, shared};
 
 const INT: i32 = 2;
 const TERM: i32 = 15;

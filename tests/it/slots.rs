@@ -4,10 +4,9 @@ use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 use serde_json::{Value, json};
-
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, read_message, write_message};
-use crate::servers::{Database, Flavour, shared};
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::command::{Stage, read_message, write_message};
+use testkit::servers::{Database, Flavour, shared};
 
 /// A run whose command runs until the test ends it.
 struct Held {

@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::Value;
+use testkit::cli_runner::{Dlock, PATIENCE, Running, eventually};
+use testkit::command::{Stage, read_message, write_message};
+use testkit::compiler::preload;
+use testkit::holder::{Holder, is_free, renewals};
+use testkit::proxy::{Fault, Kind, Proxy};
+use testkit::servers::{Flavour, shared};
+use testkit::terminal::{CTRL_Q, CTRL_S, Terminal};
 
-use crate::cli_runner::{Dlock, PATIENCE, Running, eventually};
-use crate::command::{Stage, read_message, write_message};
-use crate::compiler::preload;
-use crate::holder::{Holder, is_free, renewals};
 use crate::logs::messages;
-use crate::proxy::{Fault, Kind, Proxy};
-use crate::servers::{Flavour, shared};
-use crate::terminal::{CTRL_Q, CTRL_S, Terminal};
 
 /// The ttl. It is short enough for a test to wait until the ttl has passed.
 const TTL: &str = "--ttl=2s";
@@ -43,7 +43,7 @@ fn full_pipe() -> (PipeReader, Stdio, usize) {
 }
 
 #[track_caller]
-fn is_renewed_for_long(flavour: Flavour, database: &crate::servers::Database) {
+fn is_renewed_for_long(flavour: Flavour, database: &testkit::servers::Database) {
     let before = renewals(database);
     eventually(&format!("{flavour}: the lease is renewed"), || {
         renewals(database) >= before + LONG
@@ -110,7 +110,7 @@ fn stopped_terminal_delays_no_renewal_or_release() {
         let line = line.expect("the terminal can be opened");
         terminal.types(CTRL_S);
         eventually("the terminal accepts no output", || !takes_text(&line));
-        crate::command::signal(pid, HARMLESS);
+        testkit::command::signal(pid, HARMLESS);
         is_renewed_for_long(flavour, &database);
         write_message(&go, "on");
         assert_eq!(terminal.ends(), Some(3), "{flavour}");
@@ -219,7 +219,7 @@ fn resumed_reader_gets_the_number_of_dropped_messages() {
 /// Sends a harmless signal and waits until dlock has received the signal. The kernel would merge two pending copies of
 /// the signal.
 fn signal_and_wait(running: &Running) {
-    crate::command::signal(running.pid(), HARMLESS);
+    testkit::command::signal(running.pid(), HARMLESS);
     let is_received = || {
         let status = fs::read_to_string(format!("/proc/{}/status", running.pid()));
         let status = status.expect("dlock lives");

@@ -5,9 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::cli_runner::{Dlock, Outcome};
-use crate::command::Stage;
-use crate::servers::{Database, Flavour, shared};
+use testkit::cli_runner::{Dlock, Outcome};
+use testkit::command::Stage;
+use testkit::servers::{Database, Flavour, shared};
 
 /// The program and the arguments of a short run.
 const RUN: [&str; 7] = [

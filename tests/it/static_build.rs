@@ -7,10 +7,11 @@ mod empty_root;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::cli_runner::Dlock;
-use crate::command::Stage;
+use testkit::cli_runner::Dlock;
+use testkit::command::Stage;
+use testkit::servers::{Flavour, shared};
+
 use crate::mutants::up_to_date;
-use crate::servers::{Flavour, shared};
 
 /// Returns the path of the static program. `make static` builds the program in the target folder.
 #[track_caller]

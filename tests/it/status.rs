@@ -2,11 +2,10 @@
 
 use mysql::prelude::Queryable;
 use serde_json::Value;
-
-use crate::cli_runner::{Dlock, Running};
-use crate::command::{Stage, read_message, write_message};
-use crate::proxy::{Proxy, Request};
-use crate::servers::{Database, Flavour, Server, shared};
+use testkit::cli_runner::{Dlock, Running};
+use testkit::command::{Stage, read_message, write_message};
+use testkit::proxy::{Proxy, Request};
+use testkit::servers::{Database, Flavour, Server, shared};
 
 /// A database with three actions: `busy` is held, `done` is free, and the lease of `dead` has expired.
 struct Scene {

@@ -5,11 +5,10 @@ use std::fs;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use serde_json::Value;
-
-use crate::cli_runner::{Dlock, Outcome, Running, eventually};
-use crate::command::Stage;
-use crate::proxy::{Fault, Kind, Proxy, Request, error_packet};
-use crate::servers::{Database, Flavour, SESSIONS, shared};
+use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
+use testkit::command::Stage;
+use testkit::proxy::{Fault, Kind, Proxy, Request, error_packet};
+use testkit::servers::{Database, Flavour, SESSIONS, shared};
 
 /// A statement that runs until its session is killed. It contains a control character, a secret, and text after the
 /// first 80 characters.

@@ -3,10 +3,9 @@
 use std::fs;
 
 use mysql::prelude::Queryable;
-
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, Witness, read_message};
-use crate::servers::{Database, Flavour, SESSIONS, shared};
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::command::{Stage, Witness, read_message};
+use testkit::servers::{Database, Flavour, SESSIONS, shared};
 
 /// A command that writes its process id to `$1`. It exits on SIGINT, and prints the names of SIGINT and SIGTERM.
 const EXIT_ON_INT: &str = r#"

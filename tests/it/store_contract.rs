@@ -14,10 +14,10 @@ use dlock::store::{
 };
 use dlock::sys::clock;
 use mysql::prelude::Queryable;
+use testkit::proxy::{Fault, Kind, Proxy};
+use testkit::servers::{self, Flavour, Series, shared};
 
 use crate::contract::{CLAUSES, Peer, Scene, attempt, reassertion};
-use crate::proxy::{Fault, Kind, Proxy};
-use crate::servers::{self, Flavour, Series, shared};
 use crate::session_settings::worst;
 
 const TTL: Duration = Duration::from_secs(30);

@@ -2,10 +2,9 @@
 //! table.
 
 use mysql::prelude::Queryable;
-
-use crate::cli_runner::Dlock;
-use crate::servers::{Database, Flavour, shared};
-use crate::terminal::Terminal;
+use testkit::cli_runner::Dlock;
+use testkit::servers::{Database, Flavour, shared};
+use testkit::terminal::Terminal;
 
 /// A note that is too long for a table of 80 columns.
 const NOTE: &str = "the release with the long name that no terminal shows in full";

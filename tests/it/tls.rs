@@ -13,12 +13,11 @@ use rcgen::{
     SanType,
 };
 use tempfile::TempDir;
-
-use crate::cli_runner::Dlock;
-use crate::command::Stage;
-use crate::network::resolving;
-use crate::proxy::{Proxy, packet};
-use crate::servers::{Database, Flavour, Server, shared};
+use testkit::cli_runner::Dlock;
+use testkit::command::Stage;
+use testkit::network::resolving;
+use testkit::proxy::{Proxy, packet};
+use testkit::servers::{Database, Flavour, Server, shared};
 
 /// The host name in the server's certificate.
 pub(crate) const NAME: &str = "db.test";

@@ -6,10 +6,10 @@
 use std::sync::mpsc;
 use std::{fs, ptr, thread};
 
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, Witness, read_message, signal, write_message};
-use crate::compiler::preload;
-use crate::servers::{Database, Flavour, Server, shared};
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::command::{Stage, Witness, read_message, signal, write_message};
+use testkit::compiler::preload;
+use testkit::servers::{Database, Flavour, Server, shared};
 
 /// A command with three descendants that ignore stop requests: a child, a child in a separate session, and an orphan in
 /// a third session. The command locks the witness `$1`, writes its process id and the process id of its parent to `$2`,
@@ -340,7 +340,7 @@ fn third_stop_request_leaves_an_unkillable_process_behind() {
     send_two_stop_requests(&holder);
     holder.running.signal("TERM");
     eventually("dlock has exited", || {
-        !crate::command::is_alive(&holder.running.pid().to_string())
+        !testkit::command::is_alive(&holder.running.pid().to_string())
     });
     Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "echo", "ran"])
         .run()

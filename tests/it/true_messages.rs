@@ -5,12 +5,12 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::{Dlock, Outcome};
+use testkit::command::Stage;
+use testkit::compiler::preload;
+use testkit::holder::Holder;
+use testkit::servers::{Database, Flavour, shared};
 
-use crate::cli_runner::{Dlock, Outcome};
-use crate::command::Stage;
-use crate::compiler::preload;
-use crate::holder::Holder;
-use crate::servers::{Database, Flavour, shared};
 use crate::slow_reader::RESOLVER;
 
 fn release(database: &Database, options: &[&str]) -> Outcome {

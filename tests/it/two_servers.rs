@@ -1,10 +1,10 @@
 //! All of two independent servers: a `dlock exec` on one server inside a `dlock exec` on the other. The command runs only while
 //! both leases are live.
 
-use crate::cli_runner::{Dlock, Outcome};
-use crate::command::{Stage, read_message};
-use crate::proxy::{AcceptMode, Flow, Proxy};
-use crate::servers::{Database, Flavour, shared};
+use testkit::cli_runner::{Dlock, Outcome};
+use testkit::command::{Stage, read_message};
+use testkit::proxy::{AcceptMode, Flow, Proxy};
+use testkit::servers::{Database, Flavour, shared};
 
 /// The two servers, each behind a proxy.
 struct Scene {

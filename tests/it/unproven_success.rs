@@ -6,11 +6,10 @@ use std::path::PathBuf;
 use std::thread;
 
 use mysql::prelude::Queryable;
-
-use crate::cli_runner::{Dlock, Running};
-use crate::command::{Stage, read_message, write_message};
-use crate::proxy::{Fault, Kind, Proxy};
-use crate::servers::{Database, Flavour, shared};
+use testkit::cli_runner::{Dlock, Running};
+use testkit::command::{Stage, read_message, write_message};
+use testkit::proxy::{Fault, Kind, Proxy};
+use testkit::servers::{Database, Flavour, shared};
 
 /// The options that change what a release records.
 const RECORDS: [&[&str]; 4] = [

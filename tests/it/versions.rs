@@ -13,12 +13,12 @@ mod upgrade;
 use std::ffi::OsStr;
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::Dlock;
+use testkit::command::{Stage, read_message, write_message};
+use testkit::servers::{Database, Flavour, shared};
 
-use crate::cli_runner::Dlock;
-use crate::command::{Stage, read_message, write_message};
 use crate::doctor::{Findings, execute};
 use crate::mutants::{VARIABLE, program};
-use crate::servers::{Database, Flavour, shared};
 
 /// Returns the program of the next schema version, which connects to `database`.
 fn next<S: AsRef<OsStr>>(database: &Database, arguments: impl IntoIterator<Item = S>) -> Dlock {

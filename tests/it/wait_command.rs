@@ -1,11 +1,10 @@
 //! Tests of `dlock wait`, which waits for an action or a success without contending for the lock.
 
 use mysql::prelude::Queryable;
-
-use crate::cli_runner::{Dlock, Running};
-use crate::command::{Stage, read_message, write_message};
-use crate::proxy::{Flow, Proxy};
-use crate::servers::{Database, Flavour, shared};
+use testkit::cli_runner::{Dlock, Running};
+use testkit::command::{Stage, read_message, write_message};
+use testkit::proxy::{Flow, Proxy};
+use testkit::servers::{Database, Flavour, shared};
 
 /// A database, and a second account that can only read this database.
 struct Scene {

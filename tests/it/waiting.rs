@@ -1,10 +1,9 @@
 //! Tests of waiters: how long a waiter waits, which messages it prints, and how it exits.
 
 use mysql::prelude::Queryable;
-
-use crate::cli_runner::{Dlock, Running};
-use crate::command::{Stage, read_message, write_message};
-use crate::servers::{Database, Flavour, Server, shared};
+use testkit::cli_runner::{Dlock, Running};
+use testkit::command::{Stage, read_message, write_message};
+use testkit::servers::{Database, Flavour, Server, shared};
 
 /// A holder of `init` whose command runs until [`Self::let_go`].
 struct Holder {
@@ -134,7 +133,7 @@ fn waiter_and_holder_survive_a_server_restart() {
         server.restart();
         // The holder must reconnect before its command ends.
         let mut admin = database.admin_conn();
-        crate::cli_runner::eventually("the holder renews on the new server", || {
+        testkit::cli_runner::eventually("the holder renews on the new server", || {
             let renewals: Option<u64> = admin
                 .query_first("SELECT renewals FROM dlock_lock")
                 .expect("the table exists");
@@ -152,7 +151,7 @@ fn contender_waits_for_a_server_that_starts_late() {
     for flavour in Flavour::ALL {
         let mut server = Server::start(flavour, &[]);
         let database = server.database("late");
-        crate::command::signal(server.pid(), "KILL");
+        testkit::command::signal(server.pid(), "KILL");
         let early = echo(&database, &[]).start();
         early.wait_for_output("trying again");
         server.restart();

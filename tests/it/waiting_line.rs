@@ -1,8 +1,8 @@
 //! Tests of the line that a waiter rewrites on a terminal.
 
-use crate::holder::Holder;
-use crate::servers::{Flavour, shared};
-use crate::terminal::Terminal;
+use testkit::holder::Holder;
+use testkit::servers::{Flavour, shared};
+use testkit::terminal::Terminal;
 
 /// The sequence that erases the line.
 const ERASE: &str = "\r\x1b[K";

@@ -15,9 +15,10 @@ mod scenarios;
 
 use std::thread;
 
+use testkit::servers::Flavour;
+
 use self::document::DOCUMENTS;
 use self::normalize::normalized;
-use crate::servers::Flavour;
 
 /// The command that updates the blocks in the documents.
 const UPDATE: &str = "DLOCK_UPDATE=1 cargo test --locked --test it walkthrough";

@@ -10,10 +10,9 @@ mod screen;
 use std::num::NonZero;
 
 use mysql::prelude::Queryable;
-
-use crate::cli_runner::{Dlock, eventually};
-use crate::servers::Database;
-use crate::terminal::Terminal;
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::servers::Database;
+use testkit::terminal::Terminal;
 
 /// A terminal and an emulator that renders the output of the terminal, as a user sees the screen.
 pub(crate) struct Screen {

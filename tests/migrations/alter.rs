@@ -5,16 +5,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::{Dlock, Running};
+use testkit::command::Stage;
+use testkit::servers::{Flavour, Server};
 
 use crate::app_database::AppDatabase;
 use crate::checks::{Fate, KillKind, Replica, Round};
-use crate::cli_runner::{Dlock, Running};
-use crate::command::Stage;
 use crate::kill::kill;
 use crate::migration::result;
 use crate::observer::Observer;
 use crate::options::Options;
-use crate::servers::{Flavour, Server};
 use crate::start::{BEGIN, REPLICA, SOCKET};
 use crate::statements::{CREATE_PLANS, Cost, insert_plans};
 use crate::tool::fetched;

@@ -4,10 +4,10 @@
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::servers::{Database, Server};
 
-use crate::cli_runner::{Dlock, eventually};
 use crate::options::Options;
-use crate::servers::{Database, Server};
 use crate::sessions::sessions;
 
 /// The databases are removed when this value is dropped.

@@ -35,21 +35,6 @@ mod start;
 mod statements;
 mod tool;
 
-#[allow(dead_code, reason = "the tests use the other items")]
-#[path = "../it/cli_runner.rs"]
-mod cli_runner;
-#[allow(dead_code, reason = "the tests use the other items")]
-#[path = "../it/command.rs"]
-mod command;
-#[allow(dead_code, reason = "the benches use the other items")]
-#[path = "../../benches/machine/host.rs"]
-mod host;
-#[allow(dead_code, reason = "the benches use the other items")]
-#[path = "../../benches/queue/sample.rs"]
-mod sample;
-#[path = "../it/servers.rs"]
-mod servers;
-
 use std::process::ExitCode;
 use std::thread;
 
@@ -57,8 +42,8 @@ use alter::Alters;
 use migration::Migrations;
 use options::Options;
 use report::Tally;
-use servers::{Flavour, Server};
 use statements::Cost;
+use testkit::servers::{Flavour, Server};
 use tool::Tool;
 
 fn main() -> ExitCode {

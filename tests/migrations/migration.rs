@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::{Dlock, Running};
+use testkit::command::Stage;
+use testkit::servers::Server;
 
 use crate::app_database::AppDatabase;
 use crate::checks::{Fate, KillKind, Replica, Round};
-use crate::cli_runner::{Dlock, Running};
-use crate::command::Stage;
 use crate::kill::kill;
 use crate::observer::Observer;
 use crate::options::Options;
-use crate::servers::Server;
 use crate::start::{ADD_CURRENCY, ADD_CURRENCY_FAST, BEGIN, REPLICA, SOCKET};
 use crate::statements::{Cost, add_currency, insert_plans};
 use crate::tool::Tool;

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
+use testkit::command::Stage;
 
 use crate::app_database::AppDatabase;
 use crate::checks::NextStart;
-use crate::command::Stage;
 use crate::sessions::{Session, has_transaction, sessions};
 use crate::start::{self, Start};
 use crate::statements::is_add_currency;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fastrand::Rng;
+use testkit::servers::Flavour;
 
-use crate::servers::Flavour;
 use crate::tool::Tool;
 
 /// The options of the command line.

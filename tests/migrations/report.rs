@@ -5,11 +5,12 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use testkit::bench::host;
+use testkit::bench::sample::{percentile, seconds};
+use testkit::servers::Flavour;
+
 use crate::checks::{KillKind, Round, WINDOW};
-use crate::host;
 use crate::options::Options;
-use crate::sample::{percentile, seconds};
-use crate::servers::Flavour;
 
 /// Returns the first line of the report, which describes the run.
 pub(crate) fn first_line(options: &Options) -> String {

@@ -6,8 +6,7 @@
 use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
-
-use crate::servers::Server;
+use testkit::servers::Server;
 
 /// Number of rows, and number of repetitions of the name in each digest, of the measured ALTER.
 const SAMPLE_ROWS: u32 = 4_000;

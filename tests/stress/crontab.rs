@@ -8,12 +8,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use testkit::cli_runner::{Dlock, Outcome, Running};
+use testkit::command::Stage;
+use testkit::servers::Database;
 
 use crate::checks::{Host, Tick};
-use crate::cli_runner::{Dlock, Outcome, Running};
-use crate::command::Stage;
 use crate::options::Options;
-use crate::servers::Database;
 
 pub(crate) const HOSTS: usize = 10;
 

@@ -18,28 +18,13 @@ mod options;
 mod replicas;
 mod report;
 
-#[allow(dead_code, reason = "the tests use the other items")]
-#[path = "../it/cli_runner.rs"]
-mod cli_runner;
-#[allow(dead_code, reason = "the tests use the other items")]
-#[path = "../it/command.rs"]
-mod command;
-#[allow(dead_code, reason = "the benches use the other items")]
-#[path = "../../benches/machine/host.rs"]
-mod host;
-#[allow(dead_code, reason = "the benches use the other items")]
-#[path = "../../benches/queue/sample.rs"]
-mod sample;
-#[path = "../it/servers.rs"]
-mod servers;
-
 use std::process::ExitCode;
 use std::thread;
 
-use cli_runner::Dlock;
 use options::Options;
 use report::Tally;
-use servers::{Flavour, Server};
+use testkit::cli_runner::Dlock;
+use testkit::servers::{Flavour, Server};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -6,12 +6,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::command::{Stage, read_message};
+use testkit::servers::Database;
 
 use crate::checks::{End, Replica, Round, SignalSent};
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, read_message};
 use crate::options::Options;
-use crate::servers::Database;
 
 pub(crate) const REPLICAS: usize = 30;
 

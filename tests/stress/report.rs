@@ -5,13 +5,14 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use testkit::bench::host;
+use testkit::bench::sample::{percentile, seconds};
+use testkit::servers::Flavour;
+
 use crate::checks::{DONE, Round, SignalSent, Tick, count};
 use crate::crontab::{HOSTS, PERIOD, SKEW};
-use crate::host;
 use crate::options::Options;
 use crate::replicas::{REPLICAS, STOPS};
-use crate::sample::{percentile, seconds};
-use crate::servers::Flavour;
 
 /// Returns the first line of the report, which describes the run.
 pub(crate) fn first_line(options: &Options) -> String {

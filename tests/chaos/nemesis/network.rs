@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use testkit::proxy::{self, AcceptMode, Flow, Proxy};
+
 use super::{Nemesis, SEARCH};
 use crate::fault_kind::FaultKind;
 use crate::history::Micros;
-use crate::proxy::{self, AcceptMode, Flow, Proxy};
 use crate::schedule::Step;
 
 /// Pause after each byte of a dripping connection. A renewal then takes minutes.

@@ -19,8 +19,8 @@ use super::{RECOVERY, begin};
 use crate::fault_kind::FaultKind;
 use crate::run_context::RunContext;
 use crate::schedule::{Step, steps};
-use crate::servers::{Database, Server};
 use crate::testbed::{LOSSY_TTL, Site};
+use testkit::servers::{Database, Server};
 
 /// Minimum time in which all nodes work before the next fault.
 const MIN_PAUSE: Duration = Duration::from_secs(3);

@@ -4,13 +4,13 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use testkit::servers::Server;
 
 use super::{RECOVERY, begin};
 use crate::fault_kind::FaultKind;
 use crate::processes::is_alive;
 use crate::run_context::RunContext;
 use crate::schedule::steps;
-use crate::servers::Server;
 use crate::testbed::Site;
 
 /// Minimum time between two faults. Leases are renewed during this pause. Otherwise, successive faults would act as one

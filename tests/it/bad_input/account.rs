@@ -1,9 +1,9 @@
 //! Accounts with an incorrect password, an unknown database or missing privileges.
 
 use mysql::prelude::Queryable;
+use testkit::servers::{Database, Flavour, shared};
 
 use super::{Form, actions, exec, free, refused, set_up};
-use crate::servers::{Database, Flavour, shared};
 
 #[test]
 fn a_wrong_password_and_an_unknown_account_are_denied() {

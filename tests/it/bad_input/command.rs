@@ -5,12 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::Dlock;
+use testkit::command::Stage;
+use testkit::proxy::Proxy;
+use testkit::servers::{Flavour, shared};
 
 use super::{actions, exec, free, set_up};
-use crate::cli_runner::Dlock;
-use crate::command::Stage;
-use crate::proxy::Proxy;
-use crate::servers::{Flavour, shared};
 
 #[test]
 fn a_command_that_cannot_run_is_reported_before_dlock_connects() {

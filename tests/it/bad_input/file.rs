@@ -4,10 +4,11 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use testkit::cli_runner::Dlock;
+use testkit::command::Stage;
+use testkit::servers::{Database, Flavour, shared};
+
 use super::{Form, actions, exec, refused, set_up};
-use crate::cli_runner::Dlock;
-use crate::command::Stage;
-use crate::servers::{Database, Flavour, shared};
 
 #[test]
 fn an_unusable_file_is_a_configuration_error() {

@@ -3,10 +3,11 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
+use testkit::cli_runner::Dlock;
+use testkit::command::{Stage, read_message, write_message};
+use testkit::servers::{Flavour, shared};
+
 use super::{Form, actions, exec, free, refused, set_up};
-use crate::cli_runner::Dlock;
-use crate::command::{Stage, read_message, write_message};
-use crate::servers::{Flavour, shared};
 
 #[test]
 fn invalid_action_names_are_rejected() {

@@ -1,9 +1,10 @@
 //! Invalid and incomplete command lines.
 
+use testkit::cli_runner::Dlock;
+use testkit::proxy::Proxy;
+use testkit::servers::{Flavour, shared};
+
 use super::{Form, refused};
-use crate::cli_runner::Dlock;
-use crate::proxy::Proxy;
-use crate::servers::{Flavour, shared};
 
 #[test]
 fn an_invalid_command_line_is_rejected_before_dlock_connects() {

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::command::Stage;
+use testkit::network::{local, resolving};
+use testkit::proxy::{Port, Proxy, packet};
+use testkit::servers::{Flavour, Server, shared};
 
 use super::{Form, actions, exec, free, refused, set_up};
-use crate::cli_runner::{Dlock, eventually};
-use crate::command::Stage;
-use crate::network::{local, resolving};
-use crate::proxy::{Port, Proxy, packet};
-use crate::servers::{Flavour, Server, shared};
 
 /// Maximum time that dlock may take to give up. With a ttl of 3 s, dlock makes two attempts of 0.5 s each; the
 /// remaining time allows for a busy machine. If dlock had no timeout, it would never give up.

@@ -7,10 +7,11 @@ use std::env;
 use std::thread;
 use std::time::Duration;
 
-use super::{FIRST, Frozen, Language, Program, SHORT, contend};
-use crate::command::signal;
-use crate::servers::{Flavour, shared};
 use dlock::sys::clock;
+use testkit::command::signal;
+use testkit::servers::{Flavour, shared};
+
+use super::{FIRST, Frozen, Language, Program, SHORT, contend};
 
 /// Environment variable with the number of rounds of each client and fault.
 const ROUNDS: &str = "DLOCK_CLIENT_ROUNDS";

@@ -3,10 +3,11 @@
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use testkit::network::{local, resolving};
+use testkit::proxy::{Port, Proxy};
+use testkit::servers::{Database, Flavour, shared};
+
 use super::{all_reach, bare};
-use crate::network::{local, resolving};
-use crate::proxy::{Port, Proxy};
-use crate::servers::{Database, Flavour, shared};
 
 #[test]
 fn every_address_of_a_host_name_is_tried() {

@@ -5,13 +5,13 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use testkit::cli_runner::Dlock;
+use testkit::command::Stage;
+use testkit::servers::{Flavour, shared};
 
 use super::sources::private;
 use super::{all_reach, bare};
-use crate::cli_runner::Dlock;
-use crate::command::Stage;
 use crate::pid_one::{namespaces, unshare};
-use crate::servers::{Flavour, shared};
 
 /// Writes `text` to the user's file in the folder `name`, and returns the folder, which is a value of `XDG_CONFIG_HOME`.
 fn user_folder(stage: &Stage, name: &str, text: &str) -> std::path::PathBuf {

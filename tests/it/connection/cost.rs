@@ -1,11 +1,11 @@
 //! Number of connections and packets that one `dlock exec` needs.
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::Dlock;
+use testkit::proxy::{Proxy, Request};
+use testkit::servers::{Flavour, Series, Server, shared};
 
 use super::actions;
-use crate::cli_runner::Dlock;
-use crate::proxy::{Proxy, Request};
-use crate::servers::{Flavour, Series, Server, shared};
 
 #[test]
 fn an_exec_costs_one_connection_and_two_packets() {

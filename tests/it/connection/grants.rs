@@ -4,10 +4,9 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use mysql::prelude::Queryable;
-
-use crate::cli_runner::{Dlock, eventually};
-use crate::command::{Stage, write_message};
-use crate::servers::{Database, Flavour, Server, shared};
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::command::{Stage, write_message};
+use testkit::servers::{Database, Flavour, Server, shared};
 
 /// Creates an account and executes the GRANT statements `grants`, with `ACCOUNT` replaced by the name of the account.
 /// Returns `database` with the new account.

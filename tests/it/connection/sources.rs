@@ -6,11 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::Dlock;
+use testkit::command::Stage;
+use testkit::servers::{Database, Flavour, shared};
 
 use super::{all_reach, bare};
-use crate::cli_runner::Dlock;
-use crate::command::Stage;
-use crate::servers::{Database, Flavour, shared};
 
 /// Writes `text` to the file `name`, which only its owner can read, and returns the path of the file.
 pub(crate) fn private(stage: &Stage, name: &str, text: &str) -> PathBuf {

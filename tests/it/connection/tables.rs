@@ -3,10 +3,9 @@
 use std::fs;
 
 use mysql::prelude::Queryable;
-
-use crate::cli_runner::Dlock;
-use crate::command::Stage;
-use crate::servers::{Flavour, shared};
+use testkit::cli_runner::Dlock;
+use testkit::command::Stage;
+use testkit::servers::{Flavour, shared};
 
 #[test]
 fn the_first_exec_in_an_empty_database_creates_the_tables() {

@@ -1,10 +1,11 @@
 //! Findings about proxies between dlock and the server, and about connect steps that fail.
 
+use testkit::cli_runner::Dlock;
+use testkit::network::{local, refusing};
+use testkit::proxy::{AcceptMode, Fault, Kind, Port, Proxy};
+use testkit::servers::{Flavour, Series, shared};
+
 use super::{CHECKS, Findings, set_up};
-use crate::cli_runner::Dlock;
-use crate::network::{local, refusing};
-use crate::proxy::{AcceptMode, Fault, Kind, Port, Proxy};
-use crate::servers::{Flavour, Series, shared};
 
 #[test]
 fn a_proxy_that_changes_the_protocol_is_recognised() {

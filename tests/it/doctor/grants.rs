@@ -1,8 +1,9 @@
 //! Findings about the account's privileges and session limit.
 
+use testkit::cli_runner::Dlock;
+use testkit::servers::{Database, Flavour, Series, shared};
+
 use super::{Findings, account_without_grants, execute, set_up};
-use crate::cli_runner::Dlock;
-use crate::servers::{Database, Flavour, Series, shared};
 
 /// Returns the privileges that `dlock setup --print` prints for exec, as pairs of a table and its privileges.
 fn printed_grants(database: &Database) -> Vec<(String, Vec<String>)> {

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
+use testkit::cli_runner::{Dlock, Outcome};
+use testkit::servers::{Flavour, shared};
 
 use super::CHECKS;
-use crate::cli_runner::{Dlock, Outcome};
-use crate::servers::{Flavour, shared};
 
 #[test]
 fn text_output_states_the_reason_and_the_fix() {

@@ -1,11 +1,11 @@
 //! Findings about the kind, the settings and the behaviour of the server.
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::Dlock;
+use testkit::proxy::Proxy;
+use testkit::servers::{Database, Flavour, Series, Server, shared};
 
 use super::{Findings, contents, execute, set_up};
-use crate::cli_runner::Dlock;
-use crate::proxy::Proxy;
-use crate::servers::{Database, Flavour, Series, Server, shared};
 
 #[test]
 fn a_good_server_passes_all_checks_and_is_not_changed() {
@@ -184,7 +184,7 @@ fn assert_replica_is_reported(server: &Server, database: &Database) {
     for statement in statements {
         admin.query_drop(&statement).expect("a replica starts");
     }
-    crate::cli_runner::eventually("doctor reports the replica", || {
+    testkit::cli_runner::eventually("doctor reports the replica", || {
         Findings::on(database).status("replication") == ["warn"]
     });
     Findings::on(database).reports("replication", "warn", "asynchronous, connected replicas: 1");

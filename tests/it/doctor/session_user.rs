@@ -3,10 +3,10 @@
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
+use testkit::cli_runner::Dlock;
+use testkit::servers::{Database, Flavour, SESSIONS, Series, Server, shared};
 
 use super::{Findings, account_without_grants, execute, set_up};
-use crate::cli_runner::Dlock;
-use crate::servers::{Database, Flavour, SESSIONS, Series, Server, shared};
 
 const CHECK: &str = "session-user";
 

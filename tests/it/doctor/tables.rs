@@ -1,8 +1,9 @@
 //! Findings about tables that differ from dlock's schema.
 
+use testkit::cli_runner::Dlock;
+use testkit::servers::{Database, Series, shared};
+
 use super::{Findings, account_without_grants, contents, execute, set_up};
-use crate::cli_runner::Dlock;
-use crate::servers::{Database, Series, shared};
 
 #[test]
 fn an_altered_table_is_found_and_the_fix_repairs_it() {

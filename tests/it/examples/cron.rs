@@ -4,9 +4,10 @@
 use std::fs;
 use std::path::Path;
 
+use testkit::cli_runner::{Dlock, Outcome, Running};
+use testkit::command::{read_message, write_message};
+
 use super::{Host, IN_SLOT, JOB, example, installed};
-use crate::cli_runner::{Dlock, Outcome, Running};
-use crate::command::{read_message, write_message};
 
 /// Content of a crontab file in /etc/cron.d.
 struct Crontab {

@@ -2,10 +2,11 @@
 
 use std::fs;
 
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::command::{read_message, write_message};
+use testkit::servers::fetched;
+
 use super::{CONTROLLED, Host, path};
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{read_message, write_message};
-use crate::servers::fetched;
 
 /// Returns a run of the leader's script on the machine `name`.
 fn candidate(host: &Host, name: &str) -> Dlock {

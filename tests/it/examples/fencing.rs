@@ -2,10 +2,10 @@
 //! of the file.
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::{Dlock, Outcome};
+use testkit::servers::{Flavour, shared};
 
 use super::{Host, example, path};
-use crate::cli_runner::{Dlock, Outcome};
-use crate::servers::{Flavour, shared};
 
 /// Returns a host on which the command `mysql` runs the client of `flavour` with the account of the database.
 fn host(flavour: Flavour) -> Host {

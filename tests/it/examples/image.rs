@@ -7,9 +7,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use testkit::cli_runner::{Dlock, Outcome, Running};
+use testkit::command::{read_message, signal, write_message};
+
 use super::{CONTROLLED, Host, JOB, example, path};
-use crate::cli_runner::{Dlock, Outcome, Running};
-use crate::command::{read_message, signal, write_message};
 use crate::pid_one::{namespaces, unshare};
 
 /// The command of the application in a container. The application writes its process id to the log.

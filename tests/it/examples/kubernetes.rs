@@ -3,10 +3,10 @@
 
 use serde::Deserialize;
 use serde_json::Value;
+use testkit::cli_runner::{Dlock, Outcome, Running};
+use testkit::command::{read_message, write_message};
 
 use super::{CONTROLLED, Host, JOB, example};
-use crate::cli_runner::{Dlock, Outcome, Running};
-use crate::command::{read_message, write_message};
 
 /// Returns all documents of the file `name`.
 #[track_caller]

@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command as Program;
 
 use clap::Parser;
-use mysql::prelude::Queryable;
-
 use dlock::cli::{Cli, Command};
+use mysql::prelude::Queryable;
+use testkit::cli_runner::Dlock;
 
 use super::{Host, example, installed, path};
-use crate::cli_runner::Dlock;
 
 /// Tools whose recipe is a command only.
 const DOCUMENTED: [&str; 6] = [

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+use testkit::cli_runner::Dlock;
+use testkit::servers::fetched;
 
 use super::kubernetes::{document, list, text};
 use super::{Host, JOB, path};
-use crate::cli_runner::Dlock;
-use crate::servers::fetched;
 use crate::static_build;
 
 /// The oldest and the newest version of Kubernetes whose schemas kubernetes-validate contains.

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use testkit::cli_runner::Dlock;
+use testkit::command::{read_message, write_message};
+
 use super::{Host, IN_SLOT, JOB, path};
-use crate::cli_runner::Dlock;
-use crate::command::{read_message, write_message};
 
 /// Returns a run of the script that deploys `release`, as an operator would start the script.
 fn deployment(host: &Host, release: &str) -> Dlock {

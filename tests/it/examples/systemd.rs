@@ -6,8 +6,9 @@ use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 
+use testkit::cli_runner::PATIENCE;
+
 use super::{Host, JOB, example, installed};
-use crate::cli_runner::PATIENCE;
 
 /// Path of dlock in the service unit.
 const DLOCK: &str = "/usr/local/bin/dlock";

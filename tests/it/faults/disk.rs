@@ -6,9 +6,10 @@
 use std::fs;
 use std::io::ErrorKind;
 
+use testkit::cli_runner::eventually;
+use testkit::servers::Server;
+
 use super::{Scene, on_each};
-use crate::cli_runner::eventually;
-use crate::servers::Server;
 
 const OPTIONS: [&str; 3] = [
     "--log-bin=../disk/binlog",

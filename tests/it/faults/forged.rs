@@ -6,12 +6,13 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
+use testkit::cli_runner::{Dlock, Outcome};
+use testkit::network::local;
+use testkit::proxy::wire::packets;
+use testkit::proxy::{Fault, Kind, packet};
+use testkit::servers::{Flavour, shared};
+
 use super::{Scene, on_each, on_each_case};
-use crate::cli_runner::{Dlock, Outcome};
-use crate::network::local;
-use crate::proxy::wire::packets;
-use crate::proxy::{Fault, Kind, packet};
-use crate::servers::{Flavour, shared};
 
 /// A name and a function that corrupts a response.
 type Corruption = (&'static str, fn(&[u8]) -> Vec<u8>);

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use testkit::cli_runner::eventually;
+use testkit::holder::is_free;
+use testkit::proxy::{AcceptMode, Fault, Flow, Kind, Port, Proxy, packet};
+use testkit::servers::{Flavour, shared};
+
 use super::{Scene, on_each, on_each_case};
-use crate::cli_runner::eventually;
-use crate::holder::is_free;
-use crate::proxy::{AcceptMode, Fault, Flow, Kind, Port, Proxy, packet};
-use crate::servers::{Flavour, shared};
 
 /// A name and a function that interrupts the network.
 type Cut = (&'static str, fn(&Proxy));
@@ -161,7 +162,7 @@ fn a_failover_keeps_the_lease_of_the_holder() {
         scene.database.create(&mut shared(other).admin());
         let there = Proxy::to(shared(other).port());
         let url = scene.database.url_through(there.port());
-        let dlock = crate::cli_runner::Dlock::new(["exec", "-a", "init", "--", "true"]);
+        let dlock = testkit::cli_runner::Dlock::new(["exec", "-a", "init", "--", "true"]);
         dlock.env("DLOCK_URL", url).run().expect(0, "", "");
 
         let holder = scene.stubborn_holder("6s");
@@ -176,7 +177,7 @@ fn a_failover_keeps_the_lease_of_the_holder() {
             "{flavour}: no renewal through the other proxy"
         );
 
-        let closed = Port::reserve(crate::network::local(0)).expect("127.0.0.1 has a free port");
+        let closed = Port::reserve(testkit::network::local(0)).expect("127.0.0.1 has a free port");
         let port = closed.number();
         scene.proxy.retarget(port);
         scene.proxy.reset();

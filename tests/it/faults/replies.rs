@@ -4,12 +4,12 @@ use std::thread;
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::command::{read_message, write_message};
+use testkit::proxy::{Fault, Kind};
 
 use super::{Scene, on_each, on_each_case};
-use crate::cli_runner::{Dlock, eventually};
-use crate::command::{read_message, write_message};
 use crate::history::{endings, runs};
-use crate::proxy::{Fault, Kind};
 
 /// Returns all faults that can affect one request or its response, with their names.
 fn faults() -> [(&'static str, Fault); 6] {

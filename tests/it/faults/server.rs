@@ -3,12 +3,12 @@
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
+use testkit::cli_runner::eventually;
+use testkit::command::is_alive;
+use testkit::proxy::Kind;
+use testkit::servers::{SESSIONS, Server};
 
 use super::{Scene, on_each};
-use crate::cli_runner::eventually;
-use crate::command::is_alive;
-use crate::proxy::Kind;
-use crate::servers::{SESSIONS, Server};
 
 /// Undoes a fault of the server.
 type Undo = Box<dyn FnOnce()>;

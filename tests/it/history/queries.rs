@@ -1,12 +1,12 @@
 //! Tests of the results and the commands in the history, and of `--failed`, `--since` and `--follow`.
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::command::{Stage, read_message};
+use testkit::proxy::{AcceptMode, Proxy};
+use testkit::servers::Database;
 
 use super::{everywhere, exec, runs};
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, read_message};
-use crate::proxy::{AcceptMode, Proxy};
-use crate::servers::Database;
 
 /// Returns the column RESULT of the runs of `init`, newest first.
 fn results(database: &Database, options: &[&str]) -> Vec<String> {

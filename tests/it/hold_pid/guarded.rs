@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::command::{Stage, Witness, is_alive, signal, write_message};
+use testkit::servers::{Flavour, shared};
 
 use super::{Bystander, DLOCK, SCRIPT, Script, is_free, on_both, runs};
-use crate::cli_runner::{Dlock, eventually};
-use crate::command::{Stage, Witness, is_alive, signal, write_message};
-use crate::servers::{Flavour, shared};
 
 /// The user id of nobody.
 const NOBODY: u32 = 65_534;

@@ -4,9 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::servers::{Flavour, shared};
+
 use super::{Bystander, DLOCK, Script, is_free, runs};
-use crate::cli_runner::{Dlock, eventually};
-use crate::servers::{Flavour, shared};
 
 #[test]
 fn processes_that_dlock_must_not_stop_are_refused() {

@@ -4,11 +4,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::command::{is_alive, signal};
+use testkit::servers::{Database, Flavour, fetched, shared};
+use testkit::terminal::{CTRL_C, Terminal};
+
 use super::{DLOCK, Script, is_free, nobody_waits, on_both};
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{is_alive, signal};
-use crate::servers::{Database, Flavour, fetched, shared};
-use crate::terminal::{CTRL_C, Terminal};
 
 /// Returns the shells in which scripts are written.
 fn shells() -> [PathBuf; 3] {

@@ -1,11 +1,12 @@
 //! Scenarios in which a mutant lets the command or its descendants outlive the lease. The mutants have no monitor, do
 //! not wait for descendants of the command, or have no safety margin.
 
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::command::signal;
+use testkit::compiler::preload;
+use testkit::proxy::{Fault, Kind, Proxy};
+
 use super::scene::{ScenarioResult, Scene, compare};
-use crate::cli_runner::{Dlock, eventually};
-use crate::command::signal;
-use crate::compiler::preload;
-use crate::proxy::{Fault, Kind, Proxy};
 
 #[test]
 fn without_the_monitor_the_command_of_a_killed_dlock_overlaps_the_next_command() {

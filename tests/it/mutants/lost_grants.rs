@@ -8,13 +8,14 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use std::thread;
 
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::command::read_message;
+use testkit::holder::Holder;
+use testkit::proxy::{AcceptMode, Fault, Kind, Proxy};
+use testkit::servers::{Flavour, Server};
+
 use super::scene::{ScenarioResult, Scene};
-use crate::cli_runner::{Dlock, eventually};
-use crate::command::read_message;
-use crate::holder::Holder;
 use crate::old_replica::copy;
-use crate::proxy::{AcceptMode, Fault, Kind, Proxy};
-use crate::servers::{Flavour, Server};
 
 /// Environment variable with the number of rounds on both kinds of servers together.
 const ROUNDS: &str = "DLOCK_FAILOVERS";

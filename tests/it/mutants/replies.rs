@@ -7,9 +7,10 @@
 
 use std::time::{Duration, Instant};
 
+use testkit::cli_runner::eventually;
+use testkit::proxy::{Fault, Kind, Proxy};
+
 use super::scene::{ScenarioResult, Scene, compare, heard_or_exited};
-use crate::cli_runner::eventually;
-use crate::proxy::{Fault, Kind, Proxy};
 
 /// The network is slow and then fails. The response arrives 2.3 s late and byte by byte, so no timeout expires. The
 /// lease expires at 6 s, and the waiter takes it over at 6.9 s. If the ttl were measured from the response, the lease

@@ -10,11 +10,11 @@ use std::path::Path;
 use std::thread;
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
+use testkit::command::{Stage, Witness, read_message};
+use testkit::servers::{Database, Flavour, shared};
 
-use crate::cli_runner::{Dlock, Outcome, Running, eventually};
-use crate::command::{Stage, Witness, read_message};
 use crate::hold_pid::{SCRIPT, Script};
-use crate::servers::{Database, Flavour, shared};
 
 /// A command that ignores stop requests and starts a descendant in a separate session. The command ends when it reads a
 /// line from `$3`. The command also ends when no process has `$3` open for writing, and the descendant ends when no

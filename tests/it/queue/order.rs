@@ -5,11 +5,11 @@ use std::thread;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::proxy::{AcceptMode, Proxy};
+use testkit::servers::{SESSIONS, Series, shared};
 
 use super::{Queue, expect_success};
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::proxy::{AcceptMode, Proxy};
-use crate::servers::{SESSIONS, Series, shared};
 
 /// Returns the session of the waiter `name`, if it waits for the queue lock.
 fn waiting_session(queue: &mut Queue, name: &str) -> Option<u64> {

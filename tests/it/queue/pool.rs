@@ -1,9 +1,10 @@
 //! Tests of waiters on a server with fewer threads than waiters.
 
+use testkit::cli_runner::eventually;
+use testkit::holder::renewals;
+use testkit::servers::{Flavour, Server};
+
 use super::{Queue, expect_success};
-use crate::cli_runner::eventually;
-use crate::holder::renewals;
-use crate::servers::{Flavour, Server};
 
 #[test]
 fn a_holder_keeps_its_lease_beside_more_waiters_than_threads() {

@@ -5,11 +5,12 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::command::write_message;
+use testkit::proxy::{AcceptMode, Case, Fault, Kind, error_packet};
+
 use super::{ends_within, no_overlap, one};
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::write_message;
 use crate::faults::{Scene, on_each, on_each_case};
-use crate::proxy::{AcceptMode, Case, Fault, Kind, error_packet};
 
 /// An SQL expression for the name of the queue lock of the row's action.
 const QUEUE_LOCK: &str =

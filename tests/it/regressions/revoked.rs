@@ -4,15 +4,15 @@ use std::fs;
 use std::path::PathBuf;
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::{Dlock, Outcome, eventually};
+use testkit::command::{is_alive, read_message, write_message};
+use testkit::holder::{Holder, is_free, steal};
+use testkit::proxy::{Fault, Kind};
+use testkit::servers::Database;
 
 use super::one;
-use crate::cli_runner::{Dlock, Outcome, eventually};
-use crate::command::{is_alive, read_message, write_message};
 use crate::faults::{Scene, on_each_case};
 use crate::history::{endings, runs};
-use crate::holder::{Holder, is_free, steal};
-use crate::proxy::{Fault, Kind};
-use crate::servers::Database;
 
 /// Revokes the lease like `dlock release`, but does not kill the holder's session, because the end of the session would
 /// inform the holder.

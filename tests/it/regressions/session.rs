@@ -3,16 +3,16 @@
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::command::{Stage, read_message, write_message};
+use testkit::holder::Holder;
+use testkit::multiplexer;
+use testkit::proxy::{AcceptMode, Proxy};
+use testkit::servers::{Database, Server};
+use testkit::terminal::Terminal;
 
 use super::{no_overlap, one};
-use crate::cli_runner::{Dlock, eventually};
-use crate::command::{Stage, read_message, write_message};
 use crate::faults::{Scene, on_each};
-use crate::holder::Holder;
-use crate::multiplexer;
-use crate::proxy::{AcceptMode, Proxy};
-use crate::servers::{Database, Server};
-use crate::terminal::Terminal;
 
 /// The two clients share all state of the session, including the queue lock. When the command of one client ends, no
 /// contender may start its command while the command of the other client runs.

@@ -4,13 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use mysql::prelude::Queryable;
+use testkit::browser::{Browser, Look};
+use testkit::cli_runner::Dlock;
+use testkit::command::{Stage, signal};
+use testkit::holder::Holder;
+use testkit::servers::{Database, Flavour, Server, shared};
 
 use super::Page;
-use crate::browser::{Browser, Look};
-use crate::cli_runner::Dlock;
-use crate::command::{Stage, signal};
-use crate::holder::Holder;
-use crate::servers::{Database, Flavour, Server, shared};
 
 /// A name that is a script if it is used as HTML.
 const HOSTILE: &str = "<img src=x onerror=window.pwned=1><script>window.pwned=1</script>";
@@ -52,7 +52,7 @@ fn page_shows_a_holder_its_waiter_and_a_take_over_without_a_reload() {
             token,
             format!(
                 "dlock release init --token {}",
-                crate::holder::token(&database)
+                testkit::holder::token(&database)
             )
         );
         assert_eq!(holder.end().status, Some(3));
@@ -62,7 +62,7 @@ fn page_shows_a_holder_its_waiter_and_a_take_over_without_a_reload() {
         assert_eq!(bars, 1);
         browser.types("\u{e00c}");
         browser.shows(&cell("init", 3), HOSTILE);
-        crate::command::write_message(&go, "go");
+        testkit::command::write_message(&go, "go");
         assert_eq!(waiter.wait().status, Some(0));
         browser.shows(&cell("init", 2), "free");
         browser.shows(&cell("init", 7), "exit 0");
@@ -88,7 +88,7 @@ fn stale_mark_appears_while_the_database_is_frozen() {
     browser.shows(&cell("init", 5), "unknown");
     browser.shows("#stale", "the database does not respond");
     signal(server.pid(), "CONT");
-    crate::cli_runner::eventually("the mark goes", || browser.text("#stale").is_empty());
+    testkit::cli_runner::eventually("the mark goes", || browser.text("#stale").is_empty());
     browser.shows(&cell("init", 5), "59m");
     assert_eq!(holder.end().status, Some(3));
     // The server ends, and a new one has the same address.
@@ -101,7 +101,7 @@ fn stale_mark_appears_while_the_database_is_frozen() {
     browser.shows("#stale", "dlock serve does not respond");
     let page = Page::start(Dlock::on(&database, ["serve", "--listen", &listen]));
     browser.shows(&cell("init", 2), "free");
-    crate::cli_runner::eventually("the mark goes", || browser.text("#stale").is_empty());
+    testkit::cli_runner::eventually("the mark goes", || browser.text("#stale").is_empty());
     drop(browser);
     assert_eq!(page.end().status, Some(0));
 }
@@ -114,7 +114,7 @@ fn details_that_do_not_arrive_are_marked_and_requested_again() {
     let browser = Browser::start(Look::WIDE);
     browser.open(&format!("{}#/lock/init", page.address.url()));
     browser.shows("#facts", "web-1");
-    crate::cli_runner::eventually("the facts are current", || {
+    testkit::cli_runner::eventually("the facts are current", || {
         browser.text("#detail-error").is_empty()
     });
     // The next request is never answered. It ends only if the page ends it.
@@ -146,7 +146,7 @@ fn details_that_do_not_arrive_are_marked_and_requested_again() {
     };
     assert!(contains(0, "The facts below are "), "{first}");
     assert!(contains(1, "web-1"), "{first}");
-    crate::cli_runner::eventually("the mark goes", || browser.text("#detail-error").is_empty());
+    testkit::cli_runner::eventually("the mark goes", || browser.text("#detail-error").is_empty());
     // A request that fails.
     browser.run("window.working = window.fetch; window.fetch = () => Promise.reject(new TypeError('no network'))");
     browser.shows(
@@ -154,9 +154,9 @@ fn details_that_do_not_arrive_are_marked_and_requested_again() {
         "dlock serve does not respond; the facts below are ",
     );
     browser.run("window.fetch = window.working");
-    crate::cli_runner::eventually("the mark goes", || browser.text("#detail-error").is_empty());
+    testkit::cli_runner::eventually("the mark goes", || browser.text("#detail-error").is_empty());
     assert_eq!(browser.run("return window.isSamePage"), true);
-    crate::command::write_message(&go, "go");
+    testkit::command::write_message(&go, "go");
     assert_eq!(waiter.wait().status, Some(0));
     drop(browser);
     assert_eq!(page.end().status, Some(0));
@@ -262,7 +262,7 @@ fn list_is_searched_sorted_and_filtered() {
     conn.query_drop("DELETE FROM dlock_lock WHERE action='tenant-8'")
         .expect("the row is deleted");
     browser.shows("#summary", "301 locks, the first 200 are shown");
-    crate::cli_runner::eventually("the new action is shown", || {
+    testkit::cli_runner::eventually("the new action is shown", || {
         let shown = names(11);
         [&shown[9], &shown[10]] == ["tenant-9", "tenant-9b"]
     });
@@ -420,14 +420,14 @@ fn page_says_that_its_connection_is_refused() {
     // The maximum number of viewers.
     let mut viewers: Vec<_> = (0..400).map(|_| page.address.events()).collect();
     for viewer in &mut viewers {
-        assert_eq!(viewer.next().0, "all");
+        assert_eq!(viewer.next_event().0, "all");
     }
     let browser = Browser::start(Look::WIDE);
     browser.open(&page.address.url());
     browser.shows("#stale", "refuses the connection");
     drop(viewers);
     browser.shows("#rows", "init");
-    crate::cli_runner::eventually("the mark goes", || browser.text("#stale").is_empty());
+    testkit::cli_runner::eventually("the mark goes", || browser.text("#stale").is_empty());
     drop(browser);
     assert_eq!(page.end().status, Some(0));
 }
@@ -442,7 +442,7 @@ fn page_shows_the_take_over_from_a_killed_holder_without_a_reload() {
         browser.open(&page.address.url());
         browser.run("window.isSamePage = true");
         browser.shows(&cell("init", 3), "web-1");
-        let token = crate::holder::token(&database);
+        let token = testkit::holder::token(&database);
         let stage = Stage::new();
         let go = stage.fifo("go");
         let waiter = Dlock::on(
@@ -461,11 +461,11 @@ fn page_shows_the_take_over_from_a_killed_holder_without_a_reload() {
         );
         browser.shows(&cell("init", 3), "web-2");
         browser.shows(&cell("init", 2), "held");
-        crate::cli_runner::eventually("no lock needs attention", || {
+        testkit::cli_runner::eventually("no lock needs attention", || {
             browser.run("return document.getElementById('problems').hidden") == true
         });
-        assert!(crate::holder::token(&database) > token, "{flavour}");
-        crate::command::write_message(&go, "go");
+        assert!(testkit::holder::token(&database) > token, "{flavour}");
+        testkit::command::write_message(&go, "go");
         assert_eq!(waiter.wait().status, Some(0));
         browser.shows(&cell("init", 2), "free");
         assert_eq!(browser.run("return window.isSamePage"), true, "{flavour}");

@@ -5,12 +5,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::eventually;
+use testkit::holder::Holder;
+use testkit::http::Stream;
+use testkit::servers::{Database, Flavour, shared};
 
 use super::Page;
-use super::http::Stream;
-use crate::cli_runner::eventually;
-use crate::holder::Holder;
-use crate::servers::{Database, Flavour, shared};
 
 /// Number of slow clients. Each one uses two descriptors of this process or of dlock.
 const SLOW: usize = 200;
@@ -83,12 +83,12 @@ fn viewer_beside_slow_viewers_gets_events() {
         })
         .collect();
     let mut viewer = page.address.events();
-    assert_eq!(viewer.next().0, "all");
+    assert_eq!(viewer.next_event().0, "all");
     let mut conn = database.admin_conn();
     conn.query_drop("INSERT INTO dlock_lock (action) VALUES ('later')")
         .expect("the row is inserted");
     loop {
-        let (kind, data) = viewer.next();
+        let (kind, data) = viewer.next_event();
         assert_eq!(kind, "changes");
         if data["added"][0][0] == "later" {
             break;

@@ -4,14 +4,14 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use testkit::browser::{Browser, Look};
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::holder::Holder;
+use testkit::http::Events;
+use testkit::proxy::{AcceptMode, Flow, Kind, Proxy};
+use testkit::servers::{Flavour, shared};
 
 use super::Page;
-use super::http::Events;
-use crate::browser::{Browser, Look};
-use crate::cli_runner::{Dlock, eventually};
-use crate::holder::Holder;
-use crate::proxy::{AcceptMode, Flow, Kind, Proxy};
-use crate::servers::{Flavour, shared};
 
 #[test]
 fn all_viewers_share_one_query_per_interval_and_nobody_else_causes_one() {
@@ -26,12 +26,12 @@ fn all_viewers_share_one_query_per_interval_and_nobody_else_causes_one() {
         let start = proxy.asked(Kind::Get);
         let mut viewers: Vec<Events> = (0..20).map(|_| page.address.events()).collect();
         for viewer in &mut viewers {
-            assert_eq!(viewer.next().0, "all", "{flavour}");
+            assert_eq!(viewer.next_event().0, "all", "{flavour}");
         }
         // Each viewer gets each event.
         for _ in 0..3 {
             for viewer in &mut viewers {
-                assert_eq!(viewer.next().0, "changes", "{flavour}");
+                assert_eq!(viewer.next_event().0, "changes", "{flavour}");
             }
         }
         let asked = proxy.asked(Kind::Get) - start;
@@ -67,11 +67,11 @@ fn page_survives_an_outage_and_says_why_without_secrets() {
         let serve = Dlock::new(["serve", "--listen=127.0.0.1:0", "--interval=200ms"]);
         let page = Page::start(serve.env("DLOCK_URL", url));
         let mut viewer = page.address.events();
-        assert_eq!(viewer.next().0, "all");
+        assert_eq!(viewer.next_event().0, "all");
         proxy.door(AcceptMode::Refused);
         proxy.reset();
         let reason = loop {
-            let (kind, data) = viewer.next();
+            let (kind, data) = viewer.next_event();
             if kind == "failure" {
                 break data["reason"].clone();
             }
@@ -81,7 +81,7 @@ fn page_survives_an_outage_and_says_why_without_secrets() {
         assert!(page.get("/metrics").body.contains("\ndlock_up 0\n"));
         page.running.wait_for_output("cannot reach 127.0.0.1:");
         proxy.door(AcceptMode::Open);
-        while viewer.next().0 == "failure" {}
+        while viewer.next_event().0 == "failure" {}
         page.becomes("/status.json", 200);
         assert!(page.get("/metrics").body.contains("\ndlock_up 1\n"));
         page.running.wait_for_output("the database responds again");
@@ -160,8 +160,8 @@ fn viewers_of_one_lock_share_the_query_for_its_runs() {
     let serve = Dlock::new(["serve", "--listen=127.0.0.1:0", "--interval=1h"]);
     let page = Page::start(serve.env("DLOCK_URL", url));
     let mut viewer = page.address.events();
-    assert_eq!(viewer.next().0, "all");
-    assert_eq!(viewer.next().0, "changes");
+    assert_eq!(viewer.next_event().0, "all");
+    assert_eq!(viewer.next_event().0, "changes");
     let before = proxy.asked(Kind::Get);
     let sockets = page.sockets();
     // The requests arrive while the database does not respond.
@@ -217,7 +217,7 @@ fn details_say_how_old_they_are_and_their_times_pass() {
     let page = Page::on(&database, &["--interval=1m"]);
     // The first viewer causes a query, and the next one follows after the interval.
     let mut viewer = page.address.events();
-    while viewer.next().0 != "changes" {}
+    while viewer.next_event().0 != "changes" {}
     let age = || page.json("/action.json?name=init")["age_ms"].as_u64();
     eventually("the records are old", || age() > Some(3000));
     let browser = Browser::start(Look::WIDE);
@@ -255,10 +255,10 @@ fn page_with_a_long_interval_recovers_soon_after_an_outage() {
     let mut viewer = page.address.events();
     // The failure of the start, and that of the first query for this viewer.
     for _ in 0..2 {
-        assert_eq!(viewer.next().0, "failure");
+        assert_eq!(viewer.next_event().0, "failure");
     }
     proxy.door(AcceptMode::Open);
     page.becomes("/status.json", 200);
-    while viewer.next().0 == "failure" {}
+    while viewer.next_event().0 == "failure" {}
     assert_eq!(page.end().status, Some(0));
 }

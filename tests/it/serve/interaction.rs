@@ -2,13 +2,13 @@
 
 use mysql::prelude::Queryable;
 use serde_json::json;
+use testkit::browser::{Browser, Look};
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::holder::Holder;
+use testkit::servers::{Flavour, shared};
 
 use super::Page;
 use super::browser::fill;
-use crate::browser::{Browser, Look};
-use crate::cli_runner::{Dlock, eventually};
-use crate::holder::Holder;
-use crate::servers::{Flavour, shared};
 
 /// Waits until at least two later events have arrived and the text of `selector` has changed.
 #[track_caller]
@@ -62,7 +62,7 @@ fn updates_keep_the_selection_and_the_focus() {
     browser.shows("#queue tbody", "web-2");
     let release = format!(
         "dlock release init --token {}",
-        crate::holder::token(&database)
+        testkit::holder::token(&database)
     );
     for (selector, text) in [
         ("#diagnosis code", release.as_str()),

@@ -5,10 +5,11 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
+use testkit::cli_runner::Dlock;
+use testkit::holder::Holder;
+use testkit::servers::{Flavour, shared};
+
 use super::Page;
-use crate::cli_runner::Dlock;
-use crate::holder::Holder;
-use crate::servers::{Flavour, shared};
 
 #[test]
 fn unix_socket_is_replaced_if_its_process_has_ended_and_removed_at_the_end() {

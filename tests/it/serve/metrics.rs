@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use openmetrics_parser::prometheus::parse_prometheus;
+use testkit::cli_runner::Dlock;
+use testkit::command::Stage;
+use testkit::holder::Holder;
+use testkit::servers::{Flavour, fetched, shared};
 
 use super::Page;
-use crate::cli_runner::Dlock;
-use crate::command::Stage;
-use crate::holder::Holder;
-use crate::servers::{Flavour, fetched, shared};
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/prometheus");
 

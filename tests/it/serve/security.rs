@@ -1,9 +1,10 @@
 //! Tests of the requests that are refused, and of the texts that no response contains.
 
+use testkit::cli_runner::Dlock;
+use testkit::holder::Holder;
+use testkit::servers::{Flavour, shared};
+
 use super::Page;
-use crate::cli_runner::Dlock;
-use crate::holder::Holder;
-use crate::servers::{Flavour, shared};
 
 const PATHS: [&str; 8] = [
     "/",

@@ -11,13 +11,13 @@ use dlock::sys::proc::descendants;
 use dlock::sys::tcp::SocketFinder;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts, OptsBuilder};
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::command::{Stage, read_message, write_message};
+use testkit::own_socket::{connect, socket_of};
+use testkit::servers::{Database, Flavour, shared};
 
 use super::limits::second_account;
 use super::scene::Scene;
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, read_message, write_message};
-use crate::own_socket::{connect, socket_of};
-use crate::servers::{Database, Flavour, shared};
 
 /// A Perl script that connects to the address `$1` and the port `$2` from the local port `$3`, tells the fifo `$4`, and
 /// exits with 3 after a message on the fifo `$5`.

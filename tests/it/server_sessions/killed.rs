@@ -1,7 +1,8 @@
 //! dlock itself is killed, and its monitor ends the lease. The ttl is so long that no lease expires during a test.
 
+use testkit::servers::Flavour;
+
 use super::scene::Scene;
-use crate::servers::Flavour;
 
 const LONG: [&str; 2] = ["--ttl", "10m"];
 

@@ -1,10 +1,10 @@
 //! Sessions that dlock cannot find, or cannot end.
 
 use mysql::prelude::Queryable;
+use testkit::proxy::Proxy;
+use testkit::servers::{Database, Flavour, shared};
 
 use super::scene::Scene;
-use crate::proxy::Proxy;
-use crate::servers::{Database, Flavour, shared};
 
 /// Creates a second account with all rights on `database`. Returns its name.
 pub(super) fn second_account(database: &Database) -> String {

@@ -1,10 +1,11 @@
 //! Sessions on a server to which the contender is not connected.
 
+use testkit::clusters::{galera, group, run};
+use testkit::proxy::{AcceptMode, Proxy};
+use testkit::servers::{Flavour, shared};
+
 use super::scene::Scene;
-use crate::clusters::{galera, group, run};
 use crate::hosts::{host, url};
-use crate::proxy::{AcceptMode, Proxy};
-use crate::servers::{Flavour, shared};
 
 #[test]
 fn statement_on_another_node_ends_only_if_a_host_of_the_contender_leads_to_that_node() {

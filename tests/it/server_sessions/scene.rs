@@ -10,11 +10,11 @@ use std::process::{Child, Command, Stdio};
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::command::{Stage, read_message, signal};
+use testkit::servers::{Database, Flavour, SESSIONS, shared};
 
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, read_message, signal};
 use crate::mutants::{VARIABLE, program};
-use crate::servers::{Database, Flavour, SESSIONS, shared};
 
 /// Start of the statement that waits.
 const STATEMENT: &str = "UPDATE blocked SET n=n+1";

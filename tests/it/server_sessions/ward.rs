@@ -1,9 +1,10 @@
 //! `dlock hold --pid`: the sessions of the process, which dlock has not started.
 
+use testkit::cli_runner::Dlock;
+use testkit::command::{is_alive, signal};
+use testkit::servers::Flavour;
+
 use super::scene::Scene;
-use crate::cli_runner::Dlock;
-use crate::command::{is_alive, signal};
-use crate::servers::Flavour;
 
 const ENDED: &str = "ended 1 session that process ";
 

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::{fs, process, thread};
 
 use tempfile::TempDir;
+use testkit::cli_runner::Dlock;
+use testkit::servers::{Database, Flavour, shared};
 
 use super::program;
-use crate::cli_runner::Dlock;
-use crate::servers::{Database, Flavour, shared};
 use crate::tls::{NAME, TlsServer};
 
 /// A script that mounts `/proc` below the folder `$1`, and runs the other words with this folder as the root directory. The

@@ -3,13 +3,13 @@
 use std::thread;
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::{Dlock, Outcome, eventually};
+use testkit::clusters::{Galera, galera, run, value};
+use testkit::holder::{Holder, token};
+use testkit::proxy::Proxy;
+use testkit::servers::Database;
 
-use crate::cli_runner::{Dlock, Outcome, eventually};
-use crate::clusters::{Galera, galera, run, value};
 use crate::doctor::Findings;
-use crate::holder::{Holder, token};
-use crate::proxy::Proxy;
-use crate::servers::Database;
 
 fn exec(database: &Database, options: &[&str]) -> Outcome {
     let exec = ["exec", "-a", "init", "--connect-timeout", "2s"];

@@ -1,10 +1,11 @@
 //! Tests on a group of three MySQL servers (Group Replication).
 
-use crate::cli_runner::{Dlock, Outcome};
-use crate::clusters::{Group, group, run};
+use testkit::cli_runner::{Dlock, Outcome};
+use testkit::clusters::{Group, group, run};
+use testkit::holder::Holder;
+use testkit::servers::{Database, Server};
+
 use crate::doctor::Findings;
-use crate::holder::Holder;
-use crate::servers::{Database, Server};
 
 fn exec(database: &Database, options: &[&str]) -> Outcome {
     let exec = ["exec", "-a", "init", "--connect-timeout", "1s"];
@@ -93,13 +94,13 @@ fn a_member_outside_its_group_is_refused_although_it_accepts_writes() {
     run(outside, "SET GLOBAL super_read_only=OFF");
     run(outside, "SET GLOBAL read_only=OFF");
     let there = outside.same(&database);
-    let before = crate::clusters::value(outside, "SELECT @@gtid_executed");
+    let before = testkit::clusters::value(outside, "SELECT @@gtid_executed");
     is_refused(
         &there,
         "OFFLINE and not an ONLINE member",
         "use an ONLINE member",
     );
-    let after = crate::clusters::value(outside, "SELECT @@gtid_executed");
+    let after = testkit::clusters::value(outside, "SELECT @@gtid_executed");
     assert_eq!(
         before, after,
         "dlock has written to a server outside the group"
@@ -126,7 +127,7 @@ fn a_holder_stops_when_its_member_leaves_the_group() {
     );
     run(primary, "START GROUP_REPLICATION");
     group.wait_healthy();
-    let uuid = crate::clusters::value(primary, "SELECT @@server_uuid").expect("a value");
+    let uuid = testkit::clusters::value(primary, "SELECT @@server_uuid").expect("a value");
     run(
         other,
         &format!("DO group_replication_set_as_primary('{uuid}')"),
@@ -140,20 +141,20 @@ fn a_member_without_a_majority_is_refused_without_waiting() {
     let database = database(&group);
     let primary = &group.members[0];
     for frozen in &group.members[1..] {
-        crate::command::signal(frozen.pid(), "STOP");
+        testkit::command::signal(frozen.pid(), "STOP");
     }
-    crate::cli_runner::eventually("the primary has no majority", || {
+    testkit::cli_runner::eventually("the primary has no majority", || {
         let lost = "SELECT COUNT(*) FROM performance_schema.replication_group_members \
                     WHERE member_state='UNREACHABLE'";
-        crate::clusters::value(primary, lost).as_deref() == Some("2")
+        testkit::clusters::value(primary, lost).as_deref() == Some("2")
     });
     is_refused(&database, "it reaches 1 of 3 members", "has a majority");
     for frozen in &group.members[1..] {
-        crate::command::signal(frozen.pid(), "CONT");
+        testkit::command::signal(frozen.pid(), "CONT");
     }
     group.wait_healthy();
     // The first requests may wait until the members that were frozen have caught up.
-    crate::cli_runner::eventually("the primary is used again", || {
+    testkit::cli_runner::eventually("the primary is used again", || {
         exec(&database, &[]).status == Some(0)
     });
 }
@@ -171,7 +172,8 @@ fn every_member_of_a_multi_primary_group_is_used() {
     exec(&there, &["-n"]).expect(75, "", "init is held by");
     doctor(&there).reports("cluster", "warn", "every member accepts writes");
     assert_eq!(holder.end().status, Some(3));
-    let uuid = crate::clusters::value(&group.members[0], "SELECT @@server_uuid").expect("a value");
+    let uuid =
+        testkit::clusters::value(&group.members[0], "SELECT @@server_uuid").expect("a value");
     let back = format!("DO group_replication_switch_to_single_primary_mode('{uuid}')");
     run(&group.members[0], &back);
     group.wait_healthy();

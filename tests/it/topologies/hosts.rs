@@ -3,13 +3,13 @@
 use std::thread;
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::clusters::{Galera, galera, group, replicate, run, value, wait_replicated};
+use testkit::holder::{Holder, renewals};
+use testkit::servers::{Database, Flavour, Server};
 
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::clusters::{Galera, galera, group, replicate, run, value, wait_replicated};
 use crate::doctor::Findings;
-use crate::holder::{Holder, renewals};
 use crate::hosts::{host, url};
-use crate::servers::{Database, Flavour, Server};
 
 fn hosts(servers: &[Server]) -> Vec<String> {
     servers.iter().map(|server| host(server.port())).collect()

@@ -4,14 +4,14 @@ use std::sync::OnceLock;
 use std::thread;
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
+use testkit::clusters::{Galera, galera, value};
+use testkit::command::{Stage, write_message};
+use testkit::holder::{Holder, is_free, renewals, steal, token};
+use testkit::proxy::{AcceptMode, Fault, Kind, Proxy};
+use testkit::servers::{Database, Flavour, Series, Server, shared};
 
-use crate::cli_runner::{Dlock, Outcome, Running, eventually};
-use crate::clusters::{Galera, galera, value};
-use crate::command::{Stage, write_message};
-use crate::holder::{Holder, is_free, renewals, steal, token};
 use crate::old_replica::copy;
-use crate::proxy::{AcceptMode, Fault, Kind, Proxy};
-use crate::servers::{Database, Flavour, Series, Server, shared};
 
 /// Text that a holder prints when its database has lost the grant.
 const LOST: &str = "the database has lost";

@@ -10,14 +10,14 @@ use dlock::lease::Token;
 use dlock::store::session::{ServerInstance, ServerSession, SessionNote, SessionPolicy};
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts, Row};
+use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
+use testkit::clusters::{Galera, galera, run};
+use testkit::command::{Stage, Witness, read_message, write_message};
+use testkit::holder::{Holder, renewals};
+use testkit::proxy::{AcceptMode, Proxy};
+use testkit::servers::{Database, Flavour, SESSIONS, Server, shared};
 
-use crate::cli_runner::{Dlock, Outcome, Running, eventually};
-use crate::clusters::{Galera, galera, run};
-use crate::command::{Stage, Witness, read_message, write_message};
-use crate::holder::{Holder, renewals};
 use crate::mutants;
-use crate::proxy::{AcceptMode, Proxy};
-use crate::servers::{Database, Flavour, SESSIONS, Server, shared};
 
 /// Text that dlock prints when it notices that its address has moved.
 const MOVED: &str = "now leads to another server";

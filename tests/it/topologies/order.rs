@@ -1,10 +1,11 @@
 //! Tests of the order of waiters on the nodes of a cluster, each of which has its own queue lock.
 
+use testkit::cli_runner::eventually;
+use testkit::clusters::{galera, group, run, value};
+use testkit::servers::Server;
+
 use super::group::database;
-use crate::cli_runner::eventually;
-use crate::clusters::{galera, group, run, value};
 use crate::queue::{Queue, expect_success};
-use crate::servers::Server;
 
 /// Starts six waiters on `nodes`, and asserts that they are served in the order of their arrival. A waiter has arrived
 /// when `wait_applied` has returned.

@@ -4,13 +4,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::holder::Holder;
+use testkit::middle::Middle;
+use testkit::servers::{Flavour, shared};
 
-use crate::cli_runner::{Dlock, Running, eventually};
 use crate::doctor::Findings;
-use crate::holder::Holder;
-use crate::middle::Middle;
 use crate::queue::{Queue, expect_success};
-use crate::servers::{Flavour, shared};
 
 /// Asserts that holders and waiters work at `url`, and that doctor finds no problem.
 #[track_caller]

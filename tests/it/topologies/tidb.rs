@@ -1,10 +1,10 @@
 //! Tests on a server with the version of TiDB, on which two sessions can hold the same named lock. TiDB does not run
 //! here: the tests simulate it with MariaDB and MySQL behind a proxy that changes the version in the response.
 
-use crate::cli_runner::Dlock;
-use crate::holder::Holder;
-use crate::proxy::Proxy;
-use crate::servers::{Flavour, shared};
+use testkit::cli_runner::Dlock;
+use testkit::holder::Holder;
+use testkit::proxy::Proxy;
+use testkit::servers::{Flavour, shared};
 
 /// The server executes the contents of version comments, but has no function `GTID_SUBSET`. Two proxies rewrite the
 /// version and the call of this function, so that MySQL returns the error of TiDB.

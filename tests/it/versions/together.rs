@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::command::{Stage, read_message, write_message};
+use testkit::servers::{Database, Flavour};
 
 use super::{next, recorded, set_up};
-use crate::cli_runner::{Dlock, eventually};
-use crate::command::{Stage, read_message, write_message};
-use crate::servers::{Database, Flavour};
 
 /// Number of grants on each of the two servers.
 const GRANTS: usize = 500;

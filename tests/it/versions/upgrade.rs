@@ -4,11 +4,11 @@ use std::thread;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::servers::{Database, Flavour, SESSIONS, shared};
 
 use super::{definitions, next, recorded, set_up};
-use crate::cli_runner::{Dlock, eventually};
 use crate::doctor::{Findings, execute};
-use crate::servers::{Database, Flavour, SESSIONS, shared};
 
 /// The statement that the upgrade in these tests executes.
 const COLUMN: &str = "ALTER TABLE dlock_history ADD COLUMN recorder TINYINT NOT NULL DEFAULT 3";

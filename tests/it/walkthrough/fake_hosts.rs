@@ -9,12 +9,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use mysql::prelude::Queryable;
-
-use crate::cli_runner::{Dlock, Running, eventually};
-use crate::command::{Stage, read_message, write_message};
-use crate::compiler::preload;
-use crate::servers::{Database, Flavour, shared};
-use crate::terminal::Terminal;
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::command::{Stage, read_message, write_message};
+use testkit::compiler::preload;
+use testkit::servers::{Database, Flavour, shared};
+use testkit::terminal::Terminal;
 
 /// C source of a library that replaces the host name.
 const HOST: &str = r#"

@@ -1,8 +1,9 @@
 //! The scenarios: the typed lines, and assertions about results that no block contains.
 
+use testkit::servers::Flavour;
+
 use super::Block;
 use super::fake_hosts::FakeHosts;
-use crate::servers::Flavour;
 
 /// All scenarios.
 pub(super) const ALL: [fn(Flavour) -> Vec<Block>; 5] = [hangs, frozen, dead, maintenance, down];

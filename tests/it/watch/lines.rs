@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use testkit::cli_runner::{Dlock, Outcome};
+use testkit::proxy::{AcceptMode, Kind, Proxy};
+use testkit::servers::{Database, Flavour, shared};
+
 use super::create_thirty_actions;
-use crate::cli_runner::{Dlock, Outcome};
-use crate::proxy::{AcceptMode, Kind, Proxy};
-use crate::servers::{Database, Flavour, shared};
 
 /// Runs `dlock status` with `options` and pipes its output to a reader that exits after `count` lines.
 #[track_caller]

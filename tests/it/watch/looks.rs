@@ -1,10 +1,10 @@
 //! Tests of the exact contents of the screen, and of other terminal sizes.
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::eventually;
+use testkit::servers::{Database, Flavour, shared};
 
 use super::{Screen, create_thirty_actions};
-use crate::cli_runner::eventually;
-use crate::servers::{Database, Flavour, shared};
 
 /// The expected page with the list, without its first line, which contains the server's port and the time.
 const LIST: &str = r"30 actions, 29 held, 1 expired, 3 waiting

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use testkit::cli_runner::Dlock;
+use testkit::proxy::{AcceptMode, Fault, Flow, Kind, Proxy, Request};
+use testkit::servers::{Database, Flavour, shared};
+
 use super::{Screen, create_thirty_actions};
-use crate::cli_runner::Dlock;
-use crate::proxy::{AcceptMode, Fault, Flow, Kind, Proxy, Request};
-use crate::servers::{Database, Flavour, shared};
 
 /// Creates a database with thirty actions and a proxy to its server. Returns the database, the proxy, and the URL of
 /// the database through the proxy.

@@ -1,12 +1,12 @@
 //! Tests of the release of an action on the screen.
 
 use mysql::prelude::Queryable;
+use testkit::cli_runner::Dlock;
+use testkit::proxy::{Flow, Proxy};
+use testkit::servers::{Database, Flavour, shared};
 
 use super::Screen;
-use crate::cli_runner::Dlock;
 use crate::history::{endings, runs};
-use crate::proxy::{Flow, Proxy};
-use crate::servers::{Database, Flavour, shared};
 use crate::tree::{Holder, LEFT};
 
 const ENTER: &str = "\r";

@@ -1,10 +1,11 @@
 //! Tests of keys, signals and colours on a real terminal, and of restoring the terminal.
 
+use testkit::cli_runner::Dlock;
+use testkit::command::{Stage, read_message, signal, write_message};
+use testkit::servers::{Database, Flavour, shared};
+use testkit::terminal::{CTRL_C, CTRL_Z};
+
 use super::{Screen, create_thirty_actions};
-use crate::cli_runner::Dlock;
-use crate::command::{Stage, read_message, signal, write_message};
-use crate::servers::{Database, Flavour, shared};
-use crate::terminal::{CTRL_C, CTRL_Z};
 
 const DOWN: &str = "\x1b[B";
 const PAGE_DOWN: &str = "\x1b[6~";

@@ -3,12 +3,12 @@
 use std::thread;
 
 use rustix::process::Signal;
+use testkit::clusters::{Galera, run, value};
+use testkit::servers::Server;
 
 use super::{Cluster, POLL_INTERVAL};
-use crate::clusters::{Galera, run, value};
 use crate::fault_kind::FaultKind;
 use crate::nemesis::server::{send, shut_down};
-use crate::servers::Server;
 
 /// Times after which the other nodes exclude a silent node. With the defaults of 5 s and 15 s, the cluster would accept
 /// no write for most of the run.

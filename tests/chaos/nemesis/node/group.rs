@@ -2,13 +2,13 @@
 
 use mysql::prelude::Queryable;
 use rustix::process::Signal;
+use testkit::clusters::{Group, run, value};
+use testkit::servers::Server;
 
 use super::Cluster;
-use crate::clusters::{Group, run, value};
 use crate::fault_kind::FaultKind;
 use crate::nemesis::server::{send, shut_down};
 use crate::schedule::Step;
-use crate::servers::Server;
 
 /// The members that a member sees as online, and the state that it has itself.
 const ONLINE: &str = "SELECT COUNT(*) FROM performance_schema.replication_group_members \

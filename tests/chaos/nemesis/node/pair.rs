@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use mysql::prelude::Queryable;
 use rustix::process::Signal;
+use testkit::clusters::{replicate, run, wait_replicated};
+use testkit::middle::Middle;
+use testkit::servers::{Database, Flavour, Server};
 
 use super::Cluster;
-use crate::clusters::{replicate, run, wait_replicated};
 use crate::fault_kind::FaultKind;
-use crate::middle::Middle;
 use crate::nemesis::server::send;
 use crate::schedule::Step;
-use crate::servers::{Database, Flavour, Server};
 
 /// Result of the replication threads of a replica that receives all changes.
 const REPLICATES: (&str, &str) = ("Yes", "Yes");

@@ -1,0 +1,63 @@
+//! Writes the results as Markdown to standard output and to a file, one section at a time.
+
+use std::fmt::{Display, Write};
+use std::fs;
+use std::path::PathBuf;
+
+/// A page of results.
+pub struct Page {
+    file: PathBuf,
+    text: String,
+    /// Number of bytes of `text` that have been printed.
+    published: usize,
+}
+
+impl Page {
+    pub fn new(title: &str, file: PathBuf) -> Self {
+        Self {
+            file,
+            text: format!("# {title}\n\n"),
+            published: 0,
+        }
+    }
+
+    /// Prints the new text and writes the file. If a later section fails, the earlier sections are not lost.
+    pub fn publish(&mut self) {
+        print!("{}", &self.text[self.published..]);
+        self.published = self.text.len();
+        fs::write(&self.file, &self.text).expect("the page can be written to the target folder");
+    }
+
+    /// Begins a section with the paragraph `what`, which describes the measurement.
+    pub fn section(&mut self, title: &str, what: &str) {
+        self.line(&format_args!("\n## {title}\n\n{what}\n"));
+    }
+
+    /// Writes an item of a list.
+    pub fn item(&mut self, text: impl Display) {
+        self.line(&format_args!("- {text}"));
+    }
+
+    /// Writes a table. The first column contains text, and the other columns contain numbers.
+    pub fn table(&mut self, head: &[&str], rows: &[Vec<String>]) {
+        self.line(&format_args!("| {} |", head.join(" | ")));
+        let rest = " ---: |".repeat(head.len() - 1);
+        self.line(&format_args!("| --- |{rest}"));
+        for row in rows {
+            self.line(&format_args!("| {} |", row.join(" | ")));
+        }
+        self.line(&"");
+    }
+
+    fn line(&mut self, line: &dyn Display) {
+        writeln!(self.text, "{line}").expect("writing to a String cannot fail");
+    }
+}
+
+/// Returns the text for a target that was met or missed.
+pub fn verdict(met: bool) -> &'static str {
+    match met {
+        true => "met",
+        false => "**missed**",
+    }
+}

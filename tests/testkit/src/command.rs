@@ -1,0 +1,110 @@
+//! Commands that dlock runs in a test, and that the test can observe and control. A command writes to a fifo when the
+//! command runs, and continues when the test writes to another fifo, so the tests need no fixed delays.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+
+use rustix::fs::{FlockOperation, flock};
+use tempfile::TempDir;
+
+use crate::cli_runner::{PATIENCE, eventually};
+
+/// A temporary folder for the fifos and files of one test.
+pub struct Stage {
+    folder: TempDir,
+}
+
+impl Stage {
+    pub fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().expect("a temporary folder"),
+        }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Creates the fifo `name` and returns its path.
+    pub fn fifo(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        let made = Command::new("mkfifo").arg(&path).status();
+        assert!(made.expect("mkfifo runs").success(), "mkfifo {name}");
+        path
+    }
+}
+
+/// A file that a command locks. Every process that the command starts inherits the descriptor and with it the lock, so
+/// the lock shows whether any of these processes is alive, independently of dlock.
+#[derive(Clone)]
+pub struct Witness(PathBuf);
+
+impl Witness {
+    pub fn on(stage: &Stage) -> Self {
+        Self(stage.path("witness"))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Returns true if no process holds the lock on the file, because no process has started or all have ended.
+    pub fn is_alone(&self) -> bool {
+        let mut options = OpenOptions::new();
+        let file = options.append(true).create(true).open(&self.0);
+        let file = file.expect("the witness can be opened");
+        flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok()
+    }
+}
+
+/// Waits until a command writes to `fifo`, and returns the message without surrounding whitespace. Panics if the
+/// command does not write within [`PATIENCE`].
+#[track_caller]
+pub fn read_message(fifo: &Path) -> String {
+    let (sender, receiver) = mpsc::channel();
+    let fifo = fifo.to_owned();
+    thread::spawn(move || {
+        let text = fs::read_to_string(fifo).expect("a fifo can be read");
+        // Sending fails if the test has already failed and dropped the receiver.
+        let _ = sender.send(text);
+    });
+    let text = receiver
+        .recv_timeout(PATIENCE)
+        .expect("the command writes to the fifo");
+    text.trim().to_owned()
+}
+
+/// Waits for a command to read `fifo`, and writes `word` to `fifo`, so that the command continues.
+#[track_caller]
+pub fn write_message(fifo: &Path, word: &str) {
+    /// Makes `open` fail if no process reads the fifo. Without this flag, `open` would wait for a reader.
+    const O_NONBLOCK: i32 = 0o4000;
+    let mut open = None;
+    eventually("the command reads the fifo", || {
+        let mut options = OpenOptions::new();
+        open = options.write(true).custom_flags(O_NONBLOCK).open(fifo).ok();
+        open.is_some()
+    });
+    let mut fifo = open.expect("the fifo is open");
+    writeln!(fifo, "{word}").expect("the fifo can be written");
+}
+
+/// Sends `signal` (a name without SIG, or a number) to the process `pid`.
+#[track_caller]
+pub fn signal(pid: u32, signal: &str) {
+    let sent = Command::new("kill")
+        .args([format!("-{signal}"), pid.to_string()])
+        .status();
+    assert!(sent.expect("kill runs").success(), "kill -{signal} {pid}");
+}
+
+/// Returns true if the process `pid` exists and is not a zombie.
+pub fn is_alive(pid: &str) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|stat| !stat.rsplit(") ").next().unwrap_or("Z").starts_with('Z'))
+}

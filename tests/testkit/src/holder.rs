@@ -1,0 +1,93 @@
+//! A holder, normally of `init`, whose command runs until the test ends the command, and functions that read the row of `init`.
+
+use std::path::PathBuf;
+
+use mysql::prelude::Queryable;
+
+use crate::cli_runner::{Dlock, Outcome, Running};
+use crate::command::{Stage, read_message, write_message};
+use crate::servers::Database;
+
+/// A `dlock exec` whose command runs until [`Holder::end`] and then exits with 3.
+pub struct Holder {
+    pub running: Running,
+    stage: Stage,
+}
+
+impl Holder {
+    /// Starts a holder on `database` with the options `options` of exec, and returns once the command runs.
+    #[track_caller]
+    pub fn on(database: &Database, options: &[&str]) -> Self {
+        Self::start(Dlock::on(database, ["exec"]), options)
+    }
+
+    /// Adds `options`, the name `init` unless they contain `--action`, and the command to `dlock`, a `dlock exec`, and starts
+    /// dlock. Returns once the command runs.
+    #[track_caller]
+    pub fn start(dlock: Dlock, options: &[&str]) -> Self {
+        let stage = Stage::new();
+        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+        let has_name = options.iter().any(|option| option.starts_with("--action"));
+        let name: &[&str] = if has_name { &[] } else { &["-a", "init"] };
+        let running = dlock
+            .args(name)
+            .args(options)
+            .args(["--", "sh", "-c"])
+            .arg(r#"echo up > "$1"; read word < "$2"; exit 3"#)
+            .arg("sh")
+            .arg(&ready)
+            .arg(&go)
+            .start();
+        assert_eq!(read_message(&ready), "up");
+        Self { running, stage }
+    }
+
+    /// Returns the path of the fifo from which the command reads a word before the command ends.
+    pub fn go(&self) -> PathBuf {
+        self.stage.path("go")
+    }
+
+    /// Lets the command end and waits for dlock to end.
+    #[track_caller]
+    pub fn end(self) -> Outcome {
+        write_message(&self.go(), "on");
+        self.running.wait()
+    }
+}
+
+/// Returns the column `name` of the only row. None means that the column is NULL.
+#[track_caller]
+fn column(database: &Database, name: &str) -> Option<u64> {
+    let query = format!("SELECT {name} FROM dlock_lock");
+    let row = database.admin_conn().query_first(query);
+    row.expect("the table exists").expect("the row exists")
+}
+
+/// Returns the token of the latest grant.
+#[track_caller]
+pub fn token(database: &Database) -> u64 {
+    column(database, "token").expect("the column is never NULL")
+}
+
+/// Returns the number of renewals of the current lease.
+#[track_caller]
+pub fn renewals(database: &Database) -> u64 {
+    column(database, "renewals").expect("the column is never NULL")
+}
+
+/// Returns true if the lock is free.
+#[track_caller]
+pub fn is_free(database: &Database) -> bool {
+    column(database, "owner_id IS NULL") == Some(1)
+}
+
+/// Replaces the owner id in the row with an owner id that no dlock process has, and increases the token.
+#[track_caller]
+pub fn steal(database: &Database) {
+    database
+        .admin_conn()
+        .query_drop(
+            "UPDATE dlock_lock SET owner_id=REPEAT('t',16), token=token+1, holder='a thief'",
+        )
+        .expect("the row can be changed");
+}

@@ -1,0 +1,53 @@
+//! What the tests and the benchmarks share.
+//!
+//! - Programs: `servers` starts MariaDB and MySQL, `clusters` starts clusters of them, `cli_runner` runs dlock, `holder`
+//!   starts a holder that a test controls, `terminal` provides a pseudo-terminal, `shell` a shell with completions, and
+//!   `browser` a browser.
+//! - Commands: `command` and `recorder` contain commands for dlock to run, and `compiler` builds C programs and libraries.
+//! - Networks: `proxy` and `network` inject faults, `middle` starts HAProxy and MySQL Router, `multiplexer` shares one
+//!   session among clients, `own_socket` finds dlock's own connection, and `http` is a client of `dlock serve`.
+//! - `bench`: what only benchmarks and long runs need
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+pub mod bench;
+pub mod browser;
+pub mod cli_runner;
+pub mod clusters;
+pub mod command;
+pub mod compiler;
+pub mod holder;
+pub mod http;
+pub mod middle;
+pub mod multiplexer;
+pub mod network;
+pub mod own_socket;
+pub mod proxy;
+pub mod recorder;
+pub mod servers;
+pub mod shell;
+pub mod terminal;
+
+/// Returns the root folder of the repository.
+pub fn repository() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// Returns the path of the dlock that Cargo has built for this test or benchmark. It is in the folder above the program
+/// of the test.
+pub fn dlock() -> PathBuf {
+    built().join("dlock")
+}
+
+/// Returns the target folder's folder for the files of tests.
+pub fn target_tmp() -> PathBuf {
+    let target = built().parent().map(|target| target.join("tmp"));
+    target.expect("the target folder has a folder for each profile")
+}
+
+fn built() -> PathBuf {
+    let program = env::current_exe().expect("/proc is mounted");
+    let built = program.ancestors().nth(2);
+    built.expect("a test is in a folder").to_owned()
+}

@@ -1,0 +1,399 @@
+//! A TCP proxy between dlock and the server. The proxy parses the MySQL protocol, records requests and injects network
+//! and middlebox faults.
+//!
+//! ```text
+//! let proxy = Proxy::to(server.port());              // dlock connects to proxy.port()
+//! let case = proxy.next(Kind::Renew, Fault::LoseResponse); // loses the response to the next renewal
+//! let all = proxy.every(Kind::Release, Fault::Reset);   // resets the connection at every release from now on
+//! case.wait();                                       // waits until the fault is injected
+//! let bytes = case.response();                          // the server's response
+//! all.lift();                                        // ends the fault
+//!
+//! let error = error_packet(1205, "Lock wait timeout exceeded");
+//! proxy.next(Kind::TryAcquire, Fault::Respond(error.clone()));   // not delivered; the client gets this error
+//! proxy.next(Kind::TryAcquire, Fault::RespondAfter(error));      // executed; the client gets this error
+//!
+//! let late = proxy.next(Kind::TryAcquire, Fault::HoldRequest);  // also HoldResponse
+//! late.wait(); late.let_go();                        // delivers the request, even if the client has disconnected
+//!
+//! proxy.requests(Flow::Hold); proxy.responses(Flow::Lose); proxy.both(Flow::Pass);  // current and new connections
+//! proxy.door(AcceptMode::Silent);                          // new connections: Open, Silent, Reset, Full, Refused
+//! proxy.retarget(other_port);                        // the target of new connections
+//! proxy.reset(); proxy.close();                      // ends current connections by RST or FIN
+//! proxy.inject(&bytes);                              // sends bytes to current clients
+//! proxy.asked(Kind::Renew); proxy.connections();     // the counts include lost and held requests
+//! proxy.wait_asked(Kind::Renew, 3); proxy.wait_connections(2);  // waits until the counts are reached
+//! proxy.forget_requests();                           // stops recording requests, for long runs
+//! proxy.sessions();                                  // waits until all connections have ended; all requests
+//! ```
+//!
+//! The proxy injects a fault into a response only after it has received the last packet of the response. At this point,
+//! the server has executed the whole request. The proxy cannot parse encrypted requests and responses. With TLS, only
+//! the methods that set the flow, set the handling of new connections or end connections work. Each proxy has one
+//! thread that accepts connections and ends with the test process. Each connection has two threads, which end with the
+//! connection.
+
+mod carry;
+mod port;
+mod state;
+pub mod wire;
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::thread;
+use std::time::Duration;
+
+pub use port::Port;
+use state::{Injection, Shared, State};
+pub use wire::{Kind, Request, error_packet, packet};
+
+/// Maximum time that a method such as [`Case::wait`] waits before it panics.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// A fault that affects one request or the response to this request.
+#[derive(Clone)]
+pub enum Fault {
+    /// The proxy drops the request. The connection stays open and silent.
+    LoseRequest,
+    /// The proxy holds the request until [`Case::let_go`] and then delivers it, even if the client has disconnected.
+    HoldRequest,
+    /// The server executes the request, and the proxy drops the response. The connection stays open and silent.
+    LoseResponse,
+    /// The server executes the request, and the proxy holds the response until [`Case::let_go`].
+    HoldResponse,
+    /// The proxy drops the request. Both sides get an RST.
+    Reset,
+    /// The server executes the request. Then both sides get an RST.
+    ResetAfter,
+    /// The server executes the request. The client gets this number of bytes of the response and then the end of the
+    /// stream.
+    Truncate(usize),
+    /// The server executes the request. The client gets the response byte by byte, with this pause after each byte.
+    Drip(Duration),
+    /// The proxy drops the request. The client gets these bytes as the response, and the connection stays open.
+    Respond(Vec<u8>),
+    /// The server executes the request. The client gets these bytes instead of the response, and the connection stays
+    /// open.
+    RespondAfter(Vec<u8>),
+    /// The server executes the request. The client gets the output of this function instead of the response.
+    Alter(Alter),
+}
+
+/// A function that returns a changed copy of a response.
+pub type Alter = Arc<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
+
+/// The handling of all packets in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    Pass,
+    /// The proxy holds packets until the flow changes and then delivers them, as if a network cable had been unplugged
+    /// and plugged in again.
+    Hold,
+    /// The proxy drops packets. It holds an end of the stream until the flow changes.
+    Lose,
+    /// The proxy delivers packets byte by byte, with this pause after each byte.
+    Drip(Duration),
+}
+
+/// The handling of new connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcceptMode {
+    Open,
+    /// The proxy accepts connections and sends nothing.
+    Silent,
+    /// The proxy accepts connections and resets them.
+    Reset,
+    /// The proxy accepts connections, and refuses them as a server does that has no free connection.
+    Full,
+    /// The kernel refuses connections.
+    Refused,
+}
+
+/// The packets that a client sent on one connection.
+#[derive(Clone, Debug, Default)]
+pub struct Session {
+    /// The number of packets that the client sent to log in.
+    pub login: usize,
+    /// True if the client requested TLS. The proxy cannot read the packets that follow.
+    pub is_encrypted: bool,
+    pub requests: Vec<Request>,
+    is_over: bool,
+}
+
+/// A handle to a running proxy. All clones control the same proxy.
+#[derive(Clone)]
+pub struct Proxy {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+}
+
+/// A handle to a fault from [`Proxy::next`] or [`Proxy::every`].
+#[derive(Clone)]
+pub struct Case {
+    shared: Arc<Shared>,
+    number: usize,
+}
+
+impl Proxy {
+    /// Starts a proxy on a free port of 127.0.0.1. The proxy connects to the server on `port` of 127.0.0.1.
+    #[track_caller]
+    pub fn to(port: u16) -> Self {
+        Self::at(local(0), port).expect("127.0.0.1 has a free port")
+    }
+
+    /// Starts a proxy at `address`. The proxy connects to the server on `port` of 127.0.0.1.
+    ///
+    /// # Errors
+    /// Fails if `address` cannot be bound, for example because it is not an address of this machine.
+    pub fn at(address: SocketAddr, port: u16) -> io::Result<Self> {
+        let own = Port::reserve(address)?;
+        let (address, listener) = (own.address(), own.listen()?);
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State {
+                target: port,
+                door: AcceptMode::Open,
+                is_listening: true,
+                requests: Flow::Pass,
+                responses: Flow::Pass,
+                injections: Vec::new(),
+                rewrite: None,
+                greeting: None,
+                sessions: Vec::new(),
+                keeps_texts: true,
+                asked: HashMap::new(),
+                connections: Vec::new(),
+                silent: Vec::new(),
+            }),
+            changed: Condvar::new(),
+        });
+        let thread_shared = Arc::clone(&shared);
+        thread::spawn(move || carry::accept(&thread_shared, &own, listener));
+        Ok(Self { shared, address })
+    }
+
+    /// Starts a proxy that replaces the server's greeting with the output of `tamper`, and sends this output in one
+    /// write.
+    #[track_caller]
+    pub fn tampering(port: u16, tamper: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> Self {
+        let proxy = Self::to(port);
+        proxy.shared.locked().greeting = Some(Arc::new(tamper));
+        proxy
+    }
+
+    /// Starts a proxy that replaces `original` with `replacement` in every query. Both strings must have the same
+    /// length, because the proxy does not change packet headers.
+    #[track_caller]
+    pub fn rewriting(port: u16, original: &'static str, replacement: &'static str) -> Self {
+        let proxy = Self::to(port);
+        proxy.rewrite(original, replacement);
+        proxy
+    }
+
+    /// Replaces `original` with `replacement` in every later query. Both strings must have the same length.
+    #[track_caller]
+    pub fn rewrite(&self, original: &'static str, replacement: &'static str) {
+        assert_eq!(
+            original.len(),
+            replacement.len(),
+            "the strings have different lengths"
+        );
+        self.shared.locked().rewrite = Some((original, replacement));
+    }
+
+    /// Deletes the recorded requests and stops recording. In a long run, the recorded requests would use too much
+    /// memory.
+    pub fn forget_requests(&self) {
+        self.shared.change(|state| {
+            state.keeps_texts = false;
+            state
+                .sessions
+                .iter_mut()
+                .for_each(|session| session.requests.clear());
+        });
+    }
+
+    /// Returns the port that the proxy listens on.
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Injects `fault` into the next request of this kind. Several faults for one kind apply in the order of the calls.
+    pub fn next(&self, kind: Kind, fault: Fault) -> Case {
+        self.add_injection(kind, fault, 1)
+    }
+
+    /// Injects `fault` into every request of this kind until [`Case::lift`].
+    pub fn every(&self, kind: Kind, fault: Fault) -> Case {
+        self.add_injection(kind, fault, usize::MAX)
+    }
+
+    fn add_injection(&self, kind: Kind, fault: Fault, left: usize) -> Case {
+        let mut state = self.shared.locked();
+        state.injections.push(Injection {
+            kind,
+            fault,
+            left,
+            hits: 0,
+            may_go: false,
+            response: Vec::new(),
+        });
+        Case {
+            shared: Arc::clone(&self.shared),
+            number: state.injections.len() - 1,
+        }
+    }
+
+    /// Sets the flow from clients to the server.
+    pub fn requests(&self, flow: Flow) {
+        self.shared.change(|state| state.requests = flow);
+    }
+
+    /// Sets the flow from the server to clients.
+    pub fn responses(&self, flow: Flow) {
+        self.shared.change(|state| state.responses = flow);
+    }
+
+    /// Sets the flow in both directions.
+    pub fn both(&self, flow: Flow) {
+        self.shared
+            .change(|state| (state.requests, state.responses) = (flow, flow));
+    }
+
+    /// Sets the handling of new connections. The setting is in effect when this method returns.
+    pub fn door(&self, door: AcceptMode) {
+        self.shared.change(|state| state.door = door);
+        if door == AcceptMode::Refused {
+            // This connection wakes the accepting thread, which must stop listening. The connection fails if the thread
+            // has already stopped listening.
+            let _ = TcpStream::connect(self.address);
+        }
+        let listens = door != AcceptMode::Refused;
+        self.shared
+            .until("the door changes", |state| state.is_listening == listens);
+    }
+
+    /// Makes the proxy connect new clients to the server on `port`.
+    pub fn retarget(&self, port: u16) {
+        self.shared.change(|state| state.target = port);
+    }
+
+    /// Ends the current connections with an RST to both sides.
+    pub fn reset(&self) {
+        self.end(true);
+    }
+
+    /// Ends the current connections with a FIN to both sides.
+    pub fn close(&self) {
+        self.end(false);
+    }
+
+    fn end(&self, by_reset: bool) {
+        self.shared.change(|state| {
+            for socket in state.silent.drain(..) {
+                carry::abandon(&socket, by_reset);
+            }
+            for connection in state.connections.drain(..) {
+                if let Some(connection) = connection.upgrade() {
+                    connection.end(by_reset);
+                }
+            }
+        });
+    }
+
+    /// Sends `bytes` to all current clients, as if from the server.
+    pub fn inject(&self, bytes: &[u8]) {
+        let connections = self.shared.locked().connections.clone();
+        for connection in connections.iter().filter_map(Weak::upgrade) {
+            // The write fails if the client has disconnected.
+            let _ = (&connection.client).write_all(bytes);
+        }
+    }
+
+    /// Returns the number of requests of this kind that clients have sent.
+    pub fn asked(&self, kind: Kind) -> usize {
+        self.shared.locked().asked(kind)
+    }
+
+    /// Waits until clients have sent `count` requests of this kind since the proxy was started.
+    #[track_caller]
+    pub fn wait_asked(&self, kind: Kind, count: usize) {
+        self.shared.until("enough requests are sent", |state| {
+            state.asked(kind) >= count
+        });
+    }
+
+    /// Returns the number of accepted connections.
+    pub fn connections(&self) -> usize {
+        self.shared.locked().sessions.len()
+    }
+
+    /// Waits until `count` connections have been accepted.
+    #[track_caller]
+    pub fn wait_connections(&self, count: usize) {
+        self.shared.until("enough clients connect", |state| {
+            state.sessions.len() >= count
+        });
+    }
+
+    /// Waits until all connections have ended, and returns their sessions.
+    #[track_caller]
+    pub fn sessions(&self) -> Vec<Session> {
+        self.wait_ends();
+        self.shared.locked().sessions.clone()
+    }
+
+    /// Waits until all connections have ended, so that a later fault cannot affect their requests.
+    #[track_caller]
+    pub fn wait_ends(&self) {
+        let is_over = |state: &State| state.sessions.iter().all(|session| session.is_over);
+        self.shared.until("all connections end", is_over);
+    }
+}
+
+impl Case {
+    /// Waits until the fault is injected. If the fault neither drops nor holds the request, the server has then
+    /// executed the request.
+    #[track_caller]
+    pub fn wait(&self) {
+        self.wait_for(1);
+    }
+
+    /// Waits until the fault is injected `hits` times.
+    #[track_caller]
+    pub fn wait_for(&self, hits: usize) {
+        self.shared.until("the fault is injected", |state| {
+            state.injections[self.number].hits >= hits
+        });
+    }
+
+    /// Returns the number of times that the fault was injected.
+    pub fn hits(&self) -> usize {
+        self.shared.locked().injections[self.number].hits
+    }
+
+    /// Returns the server's response to the most recent request that the fault affected.
+    pub fn response(&self) -> Vec<u8> {
+        self.shared.locked().injections[self.number]
+            .response
+            .clone()
+    }
+
+    /// Delivers the held packet. From now on, this fault holds no packet.
+    pub fn let_go(&self) {
+        self.shared
+            .change(|state| state.injections[self.number].may_go = true);
+    }
+
+    /// Stops injecting the fault into later requests.
+    pub fn lift(&self) {
+        self.shared
+            .change(|state| state.injections[self.number].left = 0);
+    }
+}
+
+/// Returns the address 127.0.0.1 with `port`.
+fn local(port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
+}

@@ -1,0 +1,486 @@
+//! Starts the real servers for the tests. Each server has its own process, data folder and port.
+//!
+//! The script `tests/servers/run` starts, restarts and stops the servers. Each test creates its own [`Database`], so
+//! tests can use one [`shared`] server without affecting each other. This file starts no thread. If a server cannot be
+//! started, the test panics with a message that names the package to install. No test is skipped.
+//!
+//! The script runs until the pipe to its standard input closes. The kernel closes this pipe when the test process ends
+//! for any reason. Therefore, no server and no folder outlives the tests, even if the tests are killed.
+
+use std::fmt;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use mysql::prelude::Queryable;
+use mysql::{Conn, OptsBuilder};
+
+/// A release series of a server. The tests of the contract, of mutual exclusion, of the queue and of `dlock doctor` run
+/// on all series; the other tests run on one series of each [`Flavour`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Series {
+    MariaDb1011,
+    MariaDb118,
+    MySql97,
+    /// A node of a Galera cluster, with MariaDB 10.11.
+    Galera,
+    /// A server that is configured for Group Replication, with MySQL 9.7.
+    Group,
+}
+
+impl Series {
+    /// All tested series, as single servers.
+    pub const ALL: [Self; 3] = [Self::MariaDb1011, Self::MariaDb118, Self::MySql97];
+
+    /// Returns the kind of server.
+    pub const fn flavour(self) -> Flavour {
+        match self {
+            Self::MariaDb1011 | Self::MariaDb118 | Self::Galera => Flavour::MariaDb,
+            Self::MySql97 | Self::Group => Flavour::MySql,
+        }
+    }
+}
+
+impl From<Flavour> for Series {
+    fn from(flavour: Flavour) -> Self {
+        match flavour {
+            Flavour::MariaDb => Self::MariaDb1011,
+            Flavour::MySql => Self::MySql97,
+        }
+    }
+}
+
+impl fmt::Display for Series {
+    /// Writes the series as an argument of the script `tests/servers/run`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::MariaDb1011 => "mariadb",
+            Self::MariaDb118 => "mariadb-11.8",
+            Self::MySql97 => "mysql",
+            Self::Galera => "galera",
+            Self::Group => "group",
+        })
+    }
+}
+
+/// A kind of server that dlock supports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flavour {
+    MariaDb,
+    MySql,
+}
+
+impl Flavour {
+    /// All supported kinds of server.
+    pub const ALL: [Self; 2] = [Self::MariaDb, Self::MySql];
+
+    /// Returns the path of the server's command-line client.
+    #[track_caller]
+    pub fn client(self) -> PathBuf {
+        // The clients have the same names as the flavours.
+        fetched(&self.to_string())
+    }
+}
+
+impl fmt::Display for Flavour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Series::from(*self).fmt(f)
+    }
+}
+
+/// Returns the path of a program that `tests/servers/fetch` provides.
+#[track_caller]
+pub fn fetched(program: &str) -> PathBuf {
+    let fetch = crate::repository().join("tests/servers/fetch");
+    let found = Command::new(fetch)
+        .args(["--path", program])
+        .output()
+        .expect("the script runs");
+    let why = String::from_utf8_lossy(&found.stderr);
+    assert!(found.status.success(), "no {program}: {why}");
+    PathBuf::from(String::from_utf8_lossy(&found.stdout).trim())
+}
+
+/// An SQL subquery that returns the sessions of a server and their statements. On MySQL, reading
+/// `information_schema.processlist` fails while a running statement contains a four-byte character. The tests of
+/// hostile strings run such statements.
+pub const SESSIONS: &str = "(SELECT id,user,info FROM information_schema.processlist\
+     /*!80022 WHERE FALSE UNION ALL SELECT id,user,info FROM performance_schema.processlist*/)";
+
+/// Returns the server of this series that all tests of this process share. The first call starts the server.
+///
+/// No test may restart or stop a shared server. A test that needs a restart or special options starts a separate
+/// [`Server`].
+pub fn shared(series: impl Into<Series>) -> &'static Server {
+    static MARIADB_10_11: OnceLock<Server> = OnceLock::new();
+    static MARIADB_11_8: OnceLock<Server> = OnceLock::new();
+    static MYSQL: OnceLock<Server> = OnceLock::new();
+    let series = series.into();
+    let server = match series {
+        Series::MariaDb1011 => &MARIADB_10_11,
+        Series::MariaDb118 => &MARIADB_11_8,
+        Series::MySql97 => &MYSQL,
+        Series::Galera | Series::Group => panic!("the nodes of a cluster are started together"),
+    };
+    // The server is never dropped. When this process ends, the kernel closes the pipe to the script, which stops the
+    // server.
+    server.get_or_init(|| Server::start(series, &[]))
+}
+
+/// A running server. Dropping this value stops the server.
+pub struct Server {
+    series: Series,
+    script: Script,
+    ready: Ready,
+}
+
+impl Server {
+    /// Starts a server of this series and returns once it accepts connections.
+    ///
+    /// The server receives `extra_options` after all other options, so `extra_options` have precedence.
+    #[track_caller]
+    pub fn start(series: impl Into<Series>, extra_options: &[&str]) -> Self {
+        Self::start_in(series, extra_options, &[])
+    }
+
+    /// Starts a server like [`Self::start`], with a separate disk of `size`, for example `8M`. `extra_options` can
+    /// place files on this disk with the path `../disk`.
+    #[track_caller]
+    pub fn with_disk(flavour: Flavour, size: &str, extra_options: &[&str]) -> Self {
+        let disk = ("DLOCK_TEST_SERVER_DISK", size.to_owned());
+        Self::start_in(flavour, extra_options, &[disk])
+    }
+
+    /// Starts a server like [`Self::start`], and passes the environment variables in `environment` to the script. The
+    /// script documents these variables.
+    #[track_caller]
+    pub fn start_in(
+        series: impl Into<Series>,
+        extra_options: &[&str],
+        environment: &[(&str, String)],
+    ) -> Self {
+        let series = series.into();
+        let mut script = Script::start(series, extra_options, environment);
+        let ready = script.ready();
+        Self {
+            series,
+            script,
+            ready,
+        }
+    }
+
+    /// Kills the server, as in a crash, and restarts it with the same data, port and socket.
+    #[track_caller]
+    pub fn restart(&mut self) {
+        self.script.send_command("restart");
+        self.ready = self.script.ready();
+    }
+
+    /// Restarts the server like [`Self::restart`], with `options` in place of the options of the start. The options must
+    /// not contain spaces.
+    #[track_caller]
+    pub fn restart_with(&mut self, options: &[&str]) {
+        let command = format!("restart {}", options.join(" "));
+        self.script.send_command(&command);
+        self.ready = self.script.ready();
+    }
+
+    /// Copies the server's data as they are at this moment.
+    #[track_caller]
+    pub fn snapshot(&mut self) {
+        self.script.send_command("snapshot");
+        self.ready = self.script.ready();
+    }
+
+    /// Kills the server and restarts it with the data of the latest [`Self::snapshot`], and the same port and socket.
+    #[track_caller]
+    pub fn restore(&mut self) {
+        self.script.send_command("restore");
+        self.ready = self.script.ready();
+    }
+
+    /// Stops the server and returns once its process has ended and its folder is removed. Dropping the value has the
+    /// same effect.
+    pub fn stop(self) {
+        drop(self);
+    }
+
+    pub fn series(&self) -> Series {
+        self.series
+    }
+
+    pub fn flavour(&self) -> Flavour {
+        self.series.flavour()
+    }
+
+    /// Returns the TCP port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.ready.port
+    }
+
+    /// Returns the path of the Unix socket.
+    pub fn socket(&self) -> &Path {
+        &self.ready.socket
+    }
+
+    /// Returns the server's process id, for tests that send signals to the server.
+    pub fn pid(&self) -> u32 {
+        self.ready.pid
+    }
+
+    /// Returns the server's folder, which contains `log` and `data`. The folder is removed when the server stops.
+    pub fn dir(&self) -> &Path {
+        &self.ready.dir
+    }
+
+    /// Returns the path of the disk of a server from [`Self::with_disk`]. The disk is mounted only in the server's
+    /// mount namespace, so the path goes through /proc.
+    pub fn disk(&self) -> PathBuf {
+        let dir = self.dir().strip_prefix("/").expect("the path is absolute");
+        Path::new("/proc")
+            .join(self.pid().to_string())
+            .join("root")
+            .join(dir)
+            .join("disk")
+    }
+
+    /// Returns the result of `SELECT VERSION()`.
+    pub fn version(&self) -> &str {
+        &self.ready.version
+    }
+
+    /// Opens a connection as root over the Unix socket.
+    #[track_caller]
+    pub fn admin(&self) -> Conn {
+        admin(&self.ready.socket, None)
+    }
+
+    /// Opens a connection like [`Self::admin`], to a server that may not respond.
+    pub fn try_admin(&self) -> mysql::Result<Conn> {
+        Conn::new(root_options(&self.ready.socket, None))
+    }
+
+    /// Returns `database`, which another node of the same cluster has created, as it is reached through this server.
+    pub fn same(&self, database: &Database) -> Database {
+        Database {
+            port: self.port(),
+            socket: self.socket().to_owned(),
+            ..database.clone()
+        }
+    }
+
+    /// Creates a database, and an account that has all privileges on this database and no other privileges.
+    #[track_caller]
+    pub fn database(&self, prefix: &str) -> Database {
+        // Tests share a server only within this process, so a counter makes the names unique.
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let database = Database {
+            name: format!("{prefix}_{number}"),
+            user: format!("u_{number}"),
+            password: password(),
+            port: self.port(),
+            socket: self.socket().to_owned(),
+        };
+        database.create(&mut self.admin());
+        database
+    }
+}
+
+/// A database with its own account. The database survives a restart of its server, and is removed when the server
+/// stops.
+///
+/// This type has no reference to the server, so a test can restart the server and then use the database again.
+#[derive(Clone, Debug)]
+pub struct Database {
+    pub name: String,
+    pub user: String,
+    pub password: String,
+    pub port: u16,
+    socket: PathBuf,
+}
+
+impl Database {
+    /// Returns the URL of this database with its account, over TCP.
+    pub fn url(&self) -> String {
+        self.url_through(self.port)
+    }
+
+    /// Returns the URL of this database with a different port on 127.0.0.1, for example the port of a proxy.
+    pub fn url_through(&self, port: u16) -> String {
+        format!(
+            "mysql://{}:{}@127.0.0.1:{port}/{}",
+            self.user, self.password, self.name
+        )
+    }
+
+    /// Returns the URL of this database with its account, over the Unix socket.
+    pub fn socket_url(&self) -> String {
+        let socket = percent_encoded(self.socket.to_str().expect("the socket's path is UTF-8"));
+        format!(
+            "mysql://{}:{}@localhost/{}?socket={socket}",
+            self.user, self.password, self.name
+        )
+    }
+
+    /// Opens a connection as root over the Unix socket, with this database selected.
+    #[track_caller]
+    pub fn admin_conn(&self) -> Conn {
+        admin(&self.socket, Some(&self.name))
+    }
+
+    /// Creates the database and its account on the server of the connection `root`.
+    pub fn create(&self, root: &mut Conn) {
+        let Self {
+            name,
+            user,
+            password,
+            ..
+        } = self;
+        // In GRANT, unlike in other statements, the name of a database is a pattern, and `_` matches any character.
+        let pattern = name.replace('_', "\\_");
+        for statement in [
+            format!("CREATE DATABASE `{name}`"),
+            format!("CREATE USER '{user}'@'%' IDENTIFIED BY '{password}'"),
+            format!("GRANT ALL ON `{pattern}`.* TO '{user}'@'%'"),
+        ] {
+            root.query_drop(&statement)
+                .unwrap_or_else(|error| panic!("{statement}: {error}"));
+        }
+    }
+}
+
+#[track_caller]
+fn admin(socket: &Path, database: Option<&str>) -> Conn {
+    Conn::new(root_options(socket, database))
+        .unwrap_or_else(|error| panic!("root cannot connect to {}: {error}", socket.display()))
+}
+
+fn root_options(socket: &Path, database: Option<&str>) -> OptsBuilder {
+    OptsBuilder::new()
+        .socket(Some(socket.to_str().expect("the socket's path is UTF-8")))
+        .user(Some("root"))
+        .db_name(database)
+}
+
+/// Returns a random password. All users of this machine can connect to the server, so the password must be hard to
+/// guess.
+///
+/// The password contains only digits and letters, so it needs no escapes in URLs, SQL and shell commands.
+fn password() -> String {
+    let random = getrandom::u64().expect("the system has random numbers");
+    format!("pw{random:016x}")
+}
+
+/// Encodes every byte that could have a special meaning in the query part of a URL as `%XX`.
+fn percent_encoded(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encode).collect()
+}
+
+/// The values that the script prints when the server accepts connections.
+struct Ready {
+    pid: u32,
+    pub port: u16,
+    socket: PathBuf,
+    dir: PathBuf,
+    version: String,
+}
+
+impl Ready {
+    /// Parses `ready pid=… port=… socket=… dir=… version=…`. Returns None if the line has a different format.
+    fn parse(line: &str) -> Option<Self> {
+        let mut values = line
+            .strip_prefix("ready ")?
+            .split(' ')
+            .map(|word| word.split_once('='));
+        let mut value = |name| {
+            values
+                .next()?
+                .and_then(|(found, value)| (found == name).then_some(value))
+        };
+        Some(Self {
+            pid: value("pid")?.parse().ok()?,
+            port: value("port")?.parse().ok()?,
+            socket: value("socket")?.into(),
+            dir: value("dir")?.into(),
+            version: value("version")?.to_owned(),
+        })
+    }
+}
+
+/// The running script `tests/servers/run`, which owns the server's process and folder.
+struct Script {
+    child: Child,
+    /// The pipe to the standard input of the script. The script ends when the pipe closes. None means that the pipe is
+    /// closed.
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    stderr: ChildStderr,
+}
+
+impl Script {
+    #[track_caller]
+    fn start(series: Series, extra_options: &[&str], environment: &[(&str, String)]) -> Self {
+        let path = crate::repository().join("tests/servers/run");
+        let mut child = Command::new(&path)
+            .arg(series.to_string())
+            .args(extra_options)
+            .envs(environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{} cannot be executed: {error}", path.display()));
+        Self {
+            stdin: child.stdin.take(),
+            stdout: BufReader::new(child.stdout.take().expect("standard output is a pipe")),
+            stderr: child.stderr.take().expect("standard error is a pipe"),
+            child,
+        }
+    }
+
+    fn send_command(&mut self, command: &str) {
+        let stdin = self
+            .stdin
+            .as_mut()
+            .expect("the pipe is open until the drop");
+        writeln!(stdin, "{command}").expect("the script reads its commands");
+    }
+
+    /// Waits until the server accepts connections. The script has a timeout for a server that never accepts
+    /// connections.
+    #[track_caller]
+    fn ready(&mut self) -> Ready {
+        let mut line = String::new();
+        self.stdout
+            .read_line(&mut line)
+            .expect("the script writes text");
+        Ready::parse(line.trim_end()).unwrap_or_else(|| self.fail(&line))
+    }
+
+    #[track_caller]
+    fn fail(&mut self, line: &str) -> ! {
+        // Closing the script's standard input ends the script, so its standard error reaches the end of the stream.
+        self.stdin = None;
+        let mut text = String::new();
+        // If the standard error cannot be read, the panic message omits it.
+        let _ = self.stderr.read_to_string(&mut text);
+        panic!("the server did not start: {line}\n{text}");
+    }
+}
+
+impl Drop for Script {
+    fn drop(&mut self) {
+        self.stdin = None;
+        // The wait fails only if the process no longer exists.
+        let _ = self.child.wait();
+    }
+}
