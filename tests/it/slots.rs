@@ -6,7 +6,8 @@ use mysql::prelude::Queryable;
 use serde_json::{Value, json};
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::{Stage, read_message, write_message};
-use testkit::servers::{Database, Flavour, shared};
+use testkit::proxy::Proxy;
+use testkit::servers::{Database, Flavour, SESSIONS, shared};
 
 /// A run whose command runs until the test ends it.
 struct Held {
@@ -473,5 +474,29 @@ fn shared_record_without_a_lease_is_free() {
             .expect(0, "", "");
         Held::start(&database, &[]).end();
         is_free(&database);
+    }
+}
+
+/// A server measures a wait with its clock. If this clock is set back by an hour, MySQL waits an hour longer.
+#[test]
+fn waiter_for_room_is_served_although_the_server_waits_for_an_hour() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("slots");
+        let holders = [0, 1].map(|_| Held::start(&database, &["--slots=2"]));
+        let proxy = Proxy::rewriting(database.port, "*POW(1.002,look)", "+3600           ");
+        let url = database.url_through(proxy.port());
+        let waiter = Dlock::on(&database, ["exec", "init", "--ttl=3s", "--", "true"]);
+        let waiter = waiter.env("DLOCK_URL", url).start();
+        let sleeps = format!(
+            "SELECT COUNT(*) FROM {SESSIONS} AS s WHERE info LIKE '%SELECT look FROM %' AND id<>CONNECTION_ID()"
+        );
+        let mut admin = database.admin_conn();
+        eventually("the server waits", || {
+            admin.query_first(&sleeps).expect("root has all privileges") >= Some(1)
+        });
+        for holder in holders {
+            holder.end();
+        }
+        assert_eq!(waiter.wait().status, Some(0));
     }
 }

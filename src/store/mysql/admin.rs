@@ -137,9 +137,10 @@ impl Database {
     ) -> Result<(LockRecord, bool), Failure> {
         let select = |leader| statements::with_read_only(&statements::leader(contender, leader));
         let read = |sets: &[Vec<_>]| Ok((rows::read_result(sets)?, rows::is_read_only(sets)?));
-        let mut found = self.exchange(RequestKind::Follow, &select(leader), read);
+        let longest = leader.map_or(Duration::ZERO, |(_, longest)| longest);
+        let mut found = self.exchange(RequestKind::Follow(longest), &select(leader), read);
         if matches!(&found, Err(failure) if failure.kind == FailureKind::NoQueueLock) {
-            found = self.exchange(RequestKind::Follow, &select(None), read);
+            found = self.exchange(RequestKind::Read, &select(None), read);
         }
         match found {
             Ok((mut found, is_read_only)) => {

@@ -110,11 +110,15 @@ impl Database {
         // The packet is built before the wait, because all waiters behind this session wait for the attempt as soon as
         // this session owns the queue lock.
         let attempt = statements::attempt(contender, &request, Some(turn));
-        let wait = match &turn.room {
-            Some(room) => statements::wait_room(contender, room, turn.limit),
-            None => statements::wait_turn(contender, turn, &dead),
+        let (wait, longest) = match &turn.room {
+            Some(room) => (
+                statements::wait_room(contender, room, turn.limit),
+                Some(room.longest),
+            ),
+            None => (statements::wait_turn(contender, turn, &dead), turn.limit),
         };
-        if let Some(response) = self.exchange(RequestKind::Wait, &wait, rows::wait_result)? {
+        let kind = RequestKind::Wait(longest);
+        if let Some(response) = self.exchange(kind, &wait, rows::wait_result)? {
             return Ok(response);
         }
         if !turn.may_acquire {

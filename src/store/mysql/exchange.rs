@@ -1,6 +1,7 @@
 //! Sends one packet and reads its response. This file sends all requests except those of `dlock doctor`.
 
 use std::slice;
+use std::time::Duration;
 
 use mysql::Row;
 
@@ -21,8 +22,8 @@ pub(super) enum RequestKind {
     /// The packet changes nothing, and no read takes longer than the limit. With several hosts, a server that refuses
     /// writes may respond if no other host accepts them.
     Read,
-    /// The packet changes nothing and may wait, so its response has no time limit. Otherwise like `Read`.
-    Follow,
+    /// The packet changes nothing, and waits on the server for at most this time. Otherwise like `Read`.
+    Follow(Duration),
     /// The packet is one statement that changes nothing, and its connection is closed after it. Otherwise like `Read`.
     Glance,
     /// The packet reads or ends sessions, also on a server that has become read-only, and no read takes longer than the
@@ -39,8 +40,9 @@ pub(super) enum RequestKind {
     HandOff,
     /// The packet can release the lease, and no read takes longer than the limit.
     Release,
-    /// The packet waits for the queue lock or alters a table, and its response has no time limit.
-    Wait,
+    /// The packet waits on the server for at most this time. If it waits for the queue lock without a limit, or alters a
+    /// table, the time is None, and its response has no time limit.
+    Wait(Option<Duration>),
 }
 
 impl RequestKind {
@@ -48,23 +50,37 @@ impl RequestKind {
     const fn write_check(self) -> WriteCheck {
         match self {
             Self::Read
-            | Self::Follow
+            | Self::Follow(_)
             | Self::Glance
             | Self::Sessions
             | Self::GrantAfterWait
             | Self::HandOff => WriteCheck::Skip,
-            Self::Plain | Self::Grant | Self::Release | Self::Wait => WriteCheck::Require,
+            Self::Plain | Self::Grant | Self::Release | Self::Wait(_) => WriteCheck::Require,
         }
     }
 
-    /// Returns true if the response has no time limit.
+    /// Returns the maximum time of a read if no other read of the same request takes longer than `limit`. None sets no
+    /// limit. A server measures a wait with its clock. If this clock is set back during the wait, MySQL waits longer by the
+    /// difference, so dlock ends the wait.
+    fn longest_read(self, limit: Duration) -> Option<Duration> {
+        match self {
+            Self::Wait(None) => None,
+            // The server rounds the time up to whole seconds.
+            Self::Wait(Some(wait)) | Self::Follow(wait) => {
+                Some(wait + Duration::from_secs(1) + limit)
+            }
+            _ => Some(limit),
+        }
+    }
+
+    /// Returns true if the packet waits on the server.
     const fn may_wait(self) -> bool {
-        matches!(self, Self::Wait | Self::Follow)
+        matches!(self, Self::Wait(_) | Self::Follow(_))
     }
 
     /// Returns true if a server that refuses writes may respond.
     pub(super) const fn accepts_read_only(self) -> bool {
-        matches!(self, Self::Read | Self::Follow | Self::Glance)
+        matches!(self, Self::Read | Self::Follow(_) | Self::Glance)
     }
 }
 
@@ -265,7 +281,7 @@ impl Database {
         );
         let packet = self.hosts.current().packet(packet);
         if kind.may_wait() {
-            connection.limit_reads(None)?;
+            connection.limit_reads(kind.longest_read(self.limit))?;
         }
         self.timing.could_grant |= matches!(kind, RequestKind::Grant | RequestKind::GrantAfterWait);
         self.timing.could_release |= kind == RequestKind::Release;

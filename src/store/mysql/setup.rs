@@ -146,11 +146,12 @@ impl Database {
         packet: &str,
         read: impl Fn(&[Vec<Row>]) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let mut outcome = self.exchange(RequestKind::Wait, packet, &read);
+        let mut outcome = self.exchange(RequestKind::Wait(None), packet, &read);
         for _ in 1..ATTEMPTS {
             match &outcome {
                 Err(failure) if failure.kind == FailureKind::Conflict => {
-                    outcome = self.exchange(RequestKind::Wait, &format!("{PAUSE}{packet}"), &read);
+                    outcome =
+                        self.exchange(RequestKind::Wait(None), &format!("{PAUSE}{packet}"), &read);
                 }
                 _ => break,
             }
