@@ -101,9 +101,11 @@ fn lost_before_the_end(timeline: &Timeline, run: &Run) -> Option<String> {
     let (Some(start), Some(finished)) = (run.start, run.finished) else {
         return Some("its command did not finish".to_owned());
     };
-    // The status of a script is its own, and a stubborn one goes on until dlock kills it.
+    // The status of a script is its own, and a stubborn one goes on until dlock kills it. An operator may also have revoked a
+    // grant that was not confirmed yet, or one lease of several. dlock then waits again.
     let is_own = run.plan.kind != ContenderKind::HoldPid;
-    if is_own && run.revoked.is_some_and(|revoked| revoked < finished) {
+    let is_revoked = |revoked| start.at < revoked && revoked < finished;
+    if is_own && run.revoked.is_some_and(is_revoked) {
         return Some("an operator had revoked its lease before the command finished".to_owned());
     }
     let mut others = timeline.runs.values();

@@ -204,8 +204,9 @@ fn later_process_with_the_id_of_the_script_is_not_signalled() {
         ward=$!
         eval "$("$dlock" hold init --ttl=10m --pid $ward)"
         monitor=$(cat /proc/$DLOCK_HOLD_PID/task/$DLOCK_HOLD_PID/children)
-        kill -STOP $monitor $DLOCK_HOLD_PID
-        for pid in $monitor $DLOCK_HOLD_PID; do
+        # A holder that runs resumes its monitor.
+        for pid in $DLOCK_HOLD_PID $monitor; do
+            kill -STOP $pid
             until grep -q '^State:.T' /proc/$pid/status; do :; done
         done
         kill -KILL $ward
