@@ -372,7 +372,7 @@ fn documented_durations_match_the_code() {
         (
             "man/parts/dlock-exec.man",
             vec![
-                format!("SIGTERM {term} seconds and SIGKILL {kill} seconds after it started"),
+                format!("SIGTERM {term} seconds and SIGKILL {kill} seconds after it began sending"),
                 "anything below 1500ms".to_owned(),
                 "at most 24h".to_owned(),
             ],
