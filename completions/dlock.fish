@@ -74,7 +74,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -s t -l ttl -d 'Length
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s w -l wait -d 'Maximum time to wait for the lock; 0 makes one attempt' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s E -l conflict-exit-code -d 'Exit status if the lock was held or paused until the waiting time ran out' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l connect-timeout -d 'Maximum time to wait for the server\'s first response; 0 makes one attempt' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l max-runtime -d 'Maximum runtime; a longer run has to stop, and dlock exits with 124' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l max-runtime -d 'Maximum runtime; a longer run must stop, and dlock exits with 124' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l stop-signal -d 'First signal when dlock stops the command, or PID, and all descendants' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l server-sessions -d 'Treatment of sessions that a killed or failed command leaves on the server' -r -f -a "kill\t'Kill the sessions, and wait until they are gone'
 wait\t'Wait until the sessions execute no statement any more'
@@ -82,7 +82,7 @@ ignore\t'Do not look for sessions, and do not wait for them'"
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l heartbeat-file -d 'File that must change regularly to keep the lease' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l holder -d 'Name of this holder, as shown by dlock status [default: HOST/PID]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l note -d 'Note in dlock status, for example the reason for the run' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -l slots -d 'Let up to N holders have the lock at once, this one included' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -l slots -d 'Let up to N holders have the lock at once, including this one' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l history -d 'Keep at least the latest N runs in the history; 0 does not record this run' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l metrics-file -d 'File to which dlock writes the metrics of this run, in the Prometheus text format' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l on-event -d 'Hook to run with sh -c when the lease is granted, lost or released, and when the run is skipped' -r -f -a "(__fish_complete_command)"
@@ -122,7 +122,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand hold" -s t -l ttl -d 'Length
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -s w -l wait -d 'Maximum time to wait for the lock; 0 makes one attempt' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -s E -l conflict-exit-code -d 'Exit status if the lock was held or paused until the waiting time ran out' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l connect-timeout -d 'Maximum time to wait for the server\'s first response; 0 makes one attempt' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand hold" -l max-runtime -d 'Maximum runtime; a longer run has to stop, and dlock exits with 124' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l max-runtime -d 'Maximum runtime; a longer run must stop, and dlock exits with 124' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l stop-signal -d 'First signal when dlock stops the command, or PID, and all descendants' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l server-sessions -d 'Treatment of sessions that a killed or failed command leaves on the server' -r -f -a "kill\t'Kill the sessions, and wait until they are gone'
 wait\t'Wait until the sessions execute no statement any more'
@@ -130,7 +130,7 @@ ignore\t'Do not look for sessions, and do not wait for them'"
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l heartbeat-file -d 'File that must change regularly to keep the lease' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l holder -d 'Name of this holder, as shown by dlock status [default: HOST/PID]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l note -d 'Note in dlock status, for example the reason for the run' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand hold" -l slots -d 'Let up to N holders have the lock at once, this one included' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l slots -d 'Let up to N holders have the lock at once, including this one' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l history -d 'Keep at least the latest N runs in the history; 0 does not record this run' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l metrics-file -d 'File to which dlock writes the metrics of this run, in the Prometheus text format' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l on-event -d 'Hook to run with sh -c when the lease is granted, lost or released, and when the run is skipped' -r -f -a "(__fish_complete_command)"
@@ -138,7 +138,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand hold" -l pid -d 'Process for
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l on-lost -d 'If the lock is lost: stop PID and its descendants, or only report it [default: stop]' -r -f -a "stop\t'Stops the process and its descendants'
 report\t'Reports it'"
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l state-file -d 'File that shows the lock, its token, stop_at_ms and deadline_ms as a JSON object while the lock is held' -r -F
-complete -c dlock -n "__fish_dlock_using_subcommand hold" -l grace -d 'Time from stop_at_ms or the stop signal to deadline_ms, in which the work ends [default: a sixth of the ttl, at most 10s]' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l grace -d 'Time from stop_at_ms or the stop signal to deadline_ms, in which the work must end [default: a sixth of the ttl, at most 10s]' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f
@@ -304,7 +304,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand check" -s v -l verbose -d 'P
 complete -c dlock -n "__fish_dlock_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c dlock -n "__fish_dlock_using_subcommand check" -s V -l version -d 'Print version'
 complete -c dlock -n "__fish_dlock_using_subcommand leader" -s a -l action -d 'Name of the lock, instead of NAME' -r -f -a "(__fish_dlock_lock_names)"
-complete -c dlock -n "__fish_dlock_using_subcommand leader" -s w -l wait -d 'Maximum time to wait for a leader; 0 looks once' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand leader" -s w -l wait -d 'Maximum time to wait for a leader; 0 checks once' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand leader" -l log-format -d 'Format of messages on stderr' -r -f -a "text\t'One line of text for each message, for users'
 json\t'One JSON object on one line for each message, for programs'"
 complete -c dlock -n "__fish_dlock_using_subcommand leader" -l url -d 'Server and database, as mysql://USER@HOST/DATABASE' -r -f

@@ -109,7 +109,7 @@ pub struct CommonArgs {
 
     /// Format of messages on stderr.
     ///
-    /// With json, each message is one JSON object on one line; see dlock(7) for the fields.
+    /// With json, each message is one JSON object on one line; see dlock-operations(7) for the fields.
     #[arg(long, global = true, env = "DLOCK_OPT_LOG_FORMAT", display_order = 100)]
     #[arg(value_enum, value_name = "FORMAT", default_value_t)]
     pub log_format: Format,

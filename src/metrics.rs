@@ -1,8 +1,8 @@
 //! The facts of a run for the metrics file and the hooks, and the representation of these facts in the Prometheus text
 //! format. Pure. [`writer`] writes the metrics file.
 //!
-//! The metric names are a stable interface, which dlock(7) documents. Metrics may be added, but an
-//! existing metric is never changed.
+//! The metric names are a stable interface, which dlock-operations(7) documents. Metrics may be added, but an existing
+//! metric is never changed.
 
 pub mod writer;
 

@@ -40,7 +40,7 @@ pub struct ConnectionArgs {
     /// Host name or address of the server, or a list of hosts: HOST[:PORT][,...].
     ///
     /// With several hosts, dlock uses the first one that accepts writes. All of them must store the same
-    /// database. See "Several hosts" in dlock(7).
+    /// database. See SEVERAL HOSTS in dlock-connection(7).
     #[arg(long, env = "DLOCK_HOST", value_name = "HOSTS", global = true)]
     pub host: Option<String>,
 

@@ -38,8 +38,8 @@ pub struct HoldArgs {
     /// Process for which the lock is held, of this user (root: any user); prints commands for a shell.
     ///
     /// dlock prints shell commands when the lock is held, and exits. A process in the background holds the lock until the
-    /// process PID has ended, and stops PID and its descendants before the lease ends. On failure, dlock prints a command with
-    /// which a script stops under set -e.
+    /// process PID has ended, and stops PID and its descendants before the lease ends. On failure, dlock prints a command that
+    /// stops a script under set -e.
     #[arg(long, value_name = "PID", conflicts_with = "json")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=4_194_304))]
     #[arg(help_heading = "Holding")]
@@ -67,7 +67,7 @@ pub struct HoldArgs {
     #[arg(help_heading = "Holding")]
     pub state_file: Option<PathBuf>,
 
-    /// Time from stop_at_ms or the stop signal to deadline_ms, in which the work ends [default: a sixth of the ttl, at most 10s].
+    /// Time from stop_at_ms or the stop signal to deadline_ms, in which the work must end [default: a sixth of the ttl, at most 10s].
     #[arg(long, env = "DLOCK_OPT_GRACE", value_name = "DURATION")]
     #[arg(value_parser = humantime::parse_duration)]
     #[arg(help_heading = "Limits")]

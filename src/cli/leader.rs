@@ -25,7 +25,7 @@ pub struct LeaderArgs {
     #[arg(value_parser = super::value::switch)]
     pub follow: bool,
 
-    /// Maximum time to wait for a leader; 0 looks once.
+    /// Maximum time to wait for a leader; 0 checks once.
     #[arg(short, long, env = "DLOCK_OPT_WAIT", value_name = "DURATION|forever")]
     #[arg(default_value = "0", conflicts_with = "follow")]
     pub wait: Wait,

@@ -74,7 +74,7 @@ pub struct RunArgs {
     #[arg(help_heading = "Waiting")]
     pub connect_timeout: Duration,
 
-    /// Maximum runtime; a longer run has to stop, and dlock exits with 124.
+    /// Maximum runtime; a longer run must stop, and dlock exits with 124.
     #[arg(long, env = "DLOCK_OPT_MAX_RUNTIME", value_name = "DURATION")]
     #[arg(value_parser = positive_duration)]
     #[arg(help_heading = "Limits")]
@@ -125,7 +125,7 @@ pub struct RunArgs {
     #[arg(help_heading = "Lock")]
     pub note: Option<String>,
 
-    /// Let up to N holders have the lock at once, this one included.
+    /// Let up to N holders have the lock at once, including this one.
     ///
     /// Each holder gets the smallest free slot, whose number is in DLOCK_SLOT. If the holders use different numbers, the
     /// smallest one counts. A dlock without this option waits until all slots are free.
@@ -136,7 +136,7 @@ pub struct RunArgs {
 
     /// Hold the lock together with any number of others that use --shared.
     ///
-    /// A dlock without this option waits until nobody holds the lock.
+    /// A dlock without this option waits until no other process holds the lock.
     #[arg(long, env = "DLOCK_OPT_SHARED", conflicts_with = "fence")]
     #[arg(value_parser = super::value::switch)]
     #[arg(help_heading = "Lock")]

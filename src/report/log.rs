@@ -1,6 +1,6 @@
 //! Formats messages as JSON, with one object per line.
 //!
-//! The format is documented in dlock(7) and is stable: fields and events may be added, but are never
+//! The format is documented in dlock-operations(7) and is stable: fields and events may be added, but are never
 //! changed. This file has no side effects. It reads the wall clock only to print the time of a message.
 
 use std::time::{Duration, UNIX_EPOCH};
@@ -107,7 +107,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// All kinds, in the order of dlock(7).
+    /// All kinds, in the order of dlock-operations(7).
     pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// Returns the value of the JSON field `event`.

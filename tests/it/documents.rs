@@ -1,5 +1,5 @@
-//! Tests that the handwritten documents match the program: README, changelog, dlock(7) and the handwritten parts of the
-//! other man pages.
+//! Tests that the handwritten documents match the program: README, changelog, the pages of section 7 and the handwritten
+//! parts of the other man pages.
 //!
 //! The tests read the documents as plain text, with roff escapes and character macros replaced. If a document lists all
 //! items of a kind, the test compares the whole list.
@@ -31,6 +31,9 @@ use dlock::store::{
     HistoryEntry, HistoryOutcome, Holder, LockRecord, POLLER_TIMEOUT, ServerTime, Snapshot, Waiter,
 };
 
+const PROTOCOL: &str = "man/dlock-protocol.7";
+const OPERATIONS: &str = "man/dlock-operations.7";
+
 #[test]
 fn every_list_of_exit_statuses_is_complete() {
     let table = exit::rows(None);
@@ -50,14 +53,14 @@ fn every_list_of_exit_statuses_is_complete() {
         .collect();
     assert_eq!(rows, table, "README.md");
 
-    let page = document("man/dlock.7");
+    let page = document(OPERATIONS);
     let text = section(&page, ".Sh EXIT STATUS");
     let rows: Vec<(&str, &str)> = text
         .lines()
         .zip(text.lines().skip(1))
         .filter_map(|(item, meaning)| Some((item.strip_prefix(".It Sy ")?, meaning)))
         .collect();
-    assert_eq!(rows, table, "man/dlock.7");
+    assert_eq!(rows, table, "{OPERATIONS}");
 }
 
 #[test]
@@ -106,13 +109,12 @@ fn the_grants_in_the_documents_are_those_that_setup_prints() {
     };
     let wanted = grants(&printout(Some("dlock"), "dlock"));
     assert_eq!(wanted.len(), 11, "{wanted:?}");
-    let path = "man/dlock.7";
-    assert_eq!(grants(&document(path)), wanted, "{path}");
+    assert_eq!(grants(&document(PROTOCOL)), wanted, "{PROTOCOL}");
 }
 
 #[test]
 fn every_table_and_column_is_described() {
-    let page = document("man/dlock.7");
+    let page = document(PROTOCOL);
     let text = section(&page, ".Sh TABLES AND GRANTS");
     let described: BTreeSet<&str> = text
         .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
@@ -131,7 +133,7 @@ fn every_table_and_column_is_described() {
         "only {columns:?}: the test reads too little"
     );
     for column in columns {
-        assert!(described.contains(column), "{column} is not in man/dlock.7");
+        assert!(described.contains(column), "{column} is not in {PROTOCOL}");
     }
 }
 
@@ -217,7 +219,7 @@ fn every_field_and_column_of_history_is_documented() {
 
 #[test]
 fn every_name_in_logs_metrics_and_hooks_is_documented() {
-    let page = document("man/dlock.7");
+    let page = document(OPERATIONS);
     let lists = |heading: &str| -> Vec<Vec<&str>> {
         let lists = section(&page, heading).split(".Bl -tag").skip(1);
         let items = lists.map(|list| {
@@ -342,11 +344,22 @@ fn documented_durations_match_the_code() {
         ),
         (
             "man/dlock.7",
+            vec![format!(
+                "SIGTERM follows {term} seconds and SIGKILL {kill} seconds after dlock began to send"
+            )],
+        ),
+        (
+            PROTOCOL,
             vec![
                 format!("expired more than {queue_lock_allowance} seconds ago"),
                 format!("expired more than {allowance} seconds ago"),
                 format!("not updated its queue entry for {silence} seconds"),
                 format!("At most ttl + {allowance} seconds"),
+            ],
+        ),
+        (
+            OPERATIONS,
+            vec![
                 format!("this is {} seconds", 25 + allowance),
                 format!(
                     "A hook may run for at most {} seconds",
@@ -359,7 +372,7 @@ fn documented_durations_match_the_code() {
         (
             "man/parts/dlock-exec.man",
             vec![
-                format!("SIGTERM {term} seconds and SIGKILL {kill} seconds after it started"),
+                format!("SIGTERM {term} seconds and SIGKILL {kill} seconds after it began sending"),
                 "anything below 1500ms".to_owned(),
                 "at most 24h".to_owned(),
             ],
@@ -386,9 +399,127 @@ fn documented_durations_match_the_code() {
 }
 
 #[test]
-fn the_protocol_page_has_the_version_of_the_program() {
+fn each_handwritten_page_has_the_version_of_the_program() {
     let wanted = format!("\n.Os dlock {}\n", env!("CARGO_PKG_VERSION"));
-    assert!(document("man/dlock.7").contains(&wanted), "{wanted}");
+    for page in handwritten_pages() {
+        assert!(document(&page).contains(&wanted), "{page}: {wanted}");
+    }
+}
+
+/// mandb(8) reads the name and the description of a page from its section NAME, and finds a page only if the name there is
+/// also the name of the file. lexgrog(1) prints what mandb reads.
+#[test]
+fn man_k_finds_every_page() {
+    let pages = pages_of_sections("17");
+    assert!(pages.len() > 20, "only {pages:?}");
+    for page in pages {
+        let text = document(&page);
+        let (_, name) = page.split_once('/').expect("a folder and a file");
+        let (name, number) = name.split_once('.').expect("a name and a section");
+        let mut lines = text.lines();
+        let heading = lines.find(|line| line.to_uppercase() == ".SH NAME");
+        assert!(heading.is_some(), "{page} has no section NAME");
+        let lines: Vec<&str> = lines.take_while(|line| !is_heading(line)).collect();
+        let description = match (number, &lines[..]) {
+            ("7", [first, second]) => {
+                assert_eq!(*first, format!(".Nm {name}"), "{page}");
+                second.strip_prefix(".Nd ")
+            }
+            ("1", [line]) => line.strip_prefix(&format!("{name} - ")),
+            _ => None,
+        };
+        let is_plain = |text: &&str| !text.is_empty() && !text.contains('\\');
+        assert!(
+            description.is_some_and(|text| is_plain(&text)),
+            "{page}: {lines:?}"
+        );
+    }
+}
+
+#[test]
+fn each_handwritten_page_names_the_others_and_the_overview_is_short() {
+    let pages = handwritten_pages();
+    assert_eq!(pages.len(), 5, "{pages:?}");
+    for page in &pages {
+        let text = document(page);
+        let see_also = section(&text, ".Sh SEE ALSO");
+        for other in pages.iter().filter(|other| *other != page) {
+            let name = other.trim_start_matches("man/").trim_end_matches(".7");
+            let wanted = format!(".Xr {name} 7");
+            let is_named = see_also
+                .lines()
+                .any(|line| line.trim_end_matches(" ,") == wanted);
+            assert!(is_named, "{page} does not name {other}");
+        }
+    }
+    let words = document("man/dlock.7").split_whitespace().count();
+    assert!(words <= 2_000, "the overview has {words} words");
+}
+
+/// A reference to a section is `.Sx HEADING` within a page. To a section of another page, it is `.Dq HEADING`, `in` and
+/// `.Xr PAGE`, or `HEADING in PAGE(7)` in the handwritten parts, with quotation marks unless the heading is in capitals.
+#[test]
+fn every_page_and_section_to_which_a_page_refers_exists() {
+    let headings = |page: &str| -> Vec<String> {
+        let text = document(page);
+        let lines = text.lines().filter(|line| is_heading(line));
+        lines.map(|line| line[4..].replace("\\&", "")).collect()
+    };
+    let mut references = 0;
+    for page in handwritten_pages() {
+        let text = document(&page);
+        let lines: Vec<&str> = text
+            .lines()
+            .map(|line| line.trim_end_matches([' ', '.', ',', ';']))
+            .collect();
+        for (at, line) in lines.iter().enumerate() {
+            if let Some(heading) = line.strip_prefix(".Sx ") {
+                assert!(
+                    headings(&page).iter().any(|one| one == heading),
+                    "{page}: {line}"
+                );
+            }
+            let Some(name) = line.strip_prefix(".Xr dlock") else {
+                continue;
+            };
+            let other = format!("man/dlock{}", name.replace(' ', "."));
+            assert!(root().join(&other).exists(), "{page}: {line}");
+            if at > 1 && lines[at - 1] == "in" && other.ends_with(".7") {
+                let heading = lines[at - 2].strip_prefix(".Dq ").unwrap_or(lines[at - 2]);
+                assert!(
+                    headings(&other).iter().any(|one| one == heading),
+                    "{page}: {heading}"
+                );
+                references += 1;
+            }
+        }
+    }
+    for (path, text) in documents() {
+        if path.extension().is_none_or(|end| end != "man") {
+            continue;
+        }
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for (at, _) in text.match_indices("(7)") {
+            let before = &text[..at];
+            let (before, name) = before.rsplit_once(' ').expect("a text before the name");
+            let other = format!("man/{name}.7");
+            assert!(root().join(&other).exists(), "{}: {name}", path.display());
+            let Some(before) = before.strip_suffix(" in") else {
+                continue;
+            };
+            let before = before.trim_end_matches('"');
+            let known = headings(&other);
+            let is_known = known
+                .iter()
+                .any(|heading| before.ends_with(heading.as_str()));
+            assert!(is_known, "{}: {before} in {other}", path.display());
+            references += 1;
+        }
+    }
+    assert!(
+        references > 30,
+        "only {references} found: the test reads too little"
+    );
 }
 
 #[test]
@@ -424,9 +555,8 @@ fn words(prefix: &str, allowed: impl Fn(char) -> bool) -> BTreeSet<String> {
 
 /// Returns the path and the plain text of every handwritten document.
 fn documents() -> Vec<(PathBuf, String)> {
-    let mut paths = ["README.md", "CHANGELOG.md", "man/dlock.7"]
-        .map(PathBuf::from)
-        .to_vec();
+    let mut paths = ["README.md", "CHANGELOG.md"].map(PathBuf::from).to_vec();
+    paths.extend(handwritten_pages().into_iter().map(PathBuf::from));
     for entry in fs::read_dir(root().join("man/parts")).expect("the folder exists") {
         let name = entry.expect("the folder can be read").file_name();
         paths.push(Path::new("man/parts").join(name));
@@ -436,6 +566,36 @@ fn documents() -> Vec<(PathBuf, String)> {
         (path, text)
     };
     paths.into_iter().map(read).collect()
+}
+
+/// Returns the paths of the man pages that are not generated, sorted.
+fn handwritten_pages() -> Vec<String> {
+    pages_of_sections("7")
+}
+
+/// Returns the paths of the man pages in the sections whose numbers `sections` contains, sorted.
+fn pages_of_sections(sections: &str) -> Vec<String> {
+    let entries = fs::read_dir(root().join("man")).expect("the folder exists");
+    let names = entries.map(|entry| {
+        let name = entry.expect("the folder can be read").file_name();
+        name.into_string().expect("the names are ASCII")
+    });
+    let is_page = |name: &String| {
+        name.rsplit_once('.')
+            .is_some_and(|(_, end)| sections.contains(end))
+    };
+    let mut pages: Vec<String> = names
+        .filter(is_page)
+        .map(|name| format!("man/{name}"))
+        .collect();
+    pages.sort();
+    pages
+}
+
+fn is_heading(line: &str) -> bool {
+    [".Sh ", ".Ss ", ".SH ", ".SS "]
+        .iter()
+        .any(|rank| line.starts_with(rank))
 }
 
 /// Returns the content of the document at `path` below the project folder, without roff escapes.
@@ -478,10 +638,13 @@ fn root() -> PathBuf {
 
 /// mdoc(7) takes some words in a heading for macros, and does not print them.
 #[test]
-fn no_heading_of_the_handwritten_page_contains_a_macro() {
-    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/man/dlock.7"));
-    let page = page.expect("the page exists");
-    let headings = page.lines().filter(|line| line.starts_with(".Ss "));
+fn no_heading_of_a_handwritten_page_contains_a_macro() {
+    let pages: Vec<String> = handwritten_pages()
+        .iter()
+        .map(|page| document(page))
+        .collect();
+    let lines = pages.iter().flat_map(|page| page.lines());
+    let headings = lines.filter(|line| is_heading(line));
     let words = headings.flat_map(|heading| heading.split(' ').skip(1));
     let macros = [
         "An", "Ap", "At", "Do", "Em", "In", "Li", "No", "Ns", "So", "Op",

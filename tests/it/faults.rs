@@ -1,5 +1,5 @@
-//! Tests of network and server faults, on MariaDB and MySQL. Each test in the modules below belongs to a row of the
-//! table in dlock(7), and so does each test in `topologies`.
+//! Tests of network and server faults, on MariaDB and MySQL. Each test in the modules below belongs to a row of a table
+//! in dlock-topologies(7), and so does each test in `topologies`.
 //!
 //! A [`Scene`] has the lock `init` in a separate database, a proxy that causes the faults, and a witness. The witness
 //! is a file to which every command writes its name. Every command also locks a second file until all processes of the
@@ -253,7 +253,7 @@ fn the_witness_detects_two_commands_at_the_same_time() {
 fn tests_and_rows_of_the_tables_of_the_documents_match() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &Path| fs::read_to_string(path).expect("a text file");
-    let page = read(&here.join("man/dlock.7"));
+    let page = read(&here.join("man/dlock-topologies.7"));
     let rows = page.lines().filter_map(|line| line.strip_prefix(".\\\" "));
     let rows: BTreeSet<&str> = rows.filter(|name| name.contains("::")).collect();
     let names_in = |file: &Path| -> Vec<String> {

@@ -117,7 +117,7 @@ fn leader_is_the_holder_with_a_live_exclusive_lease() {
 /// The documented query returns the same leader.
 #[test]
 fn documented_query_returns_the_leader() {
-    let manual = include_str!("../../man/dlock.7");
+    let manual = include_str!("../../man/dlock-protocol.7");
     let (_, query) = manual
         .split_once("SELECT holder,note,token")
         .expect("the query");

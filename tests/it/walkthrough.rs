@@ -1,4 +1,4 @@
-//! Tests that the output in the section "A lock is stuck" of README.md and dlock(7) matches real runs.
+//! Tests that the output in the section "A lock is stuck" of README.md and dlock-operations(7) matches real runs.
 //!
 //! - `scenarios` has one function for each scenario, with the typed lines, their hosts and the expected results.
 //! - `fake_hosts` simulates hosts with different names, which use a real server.

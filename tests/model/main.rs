@@ -577,8 +577,8 @@ fn row_freed_by_an_operator_while_the_command_runs_is_detected() {
     assert_broken("freed by an operator", run, EXCLUSION);
 }
 
-/// dlock(7) promises that a step of the server's clock does not create a second holder while the holder's connection is
-/// up.
+/// dlock(7) promises that a step of the server's clock does not create a second holder while the holder's session has the
+/// queue lock.
 #[test]
 fn clock_jump_of_the_server_never_allows_a_second_holder() {
     for clock_steps in [&[7, -7], &[-7, 7]] {

@@ -37,13 +37,13 @@ pub struct Transition {
 pub const TRANSITIONS: [Transition; 12] = [
     row(
         Acquiring,
-        "The lease is granted, and the record notes no sessions of an earlier run.",
+        "The lease is granted, and the record contains no sessions of an earlier run.",
         Held,
         "Granted, Ready",
     ),
     row(
         Acquiring,
-        "The lease is granted, and the record notes sessions of an earlier run.",
+        "The lease is granted, and the record contains sessions of an earlier run.",
         EndingEarlier,
         "Granted",
     ),

@@ -12,8 +12,8 @@ use crate::timeline::{Fault, Run, Start, Timeline};
 const AFTER_OUTAGE: Micros = 6_000_000;
 
 /// Time in microseconds for which the queue entry of a dead waiter of another node, or of the earlier primary, still
-/// counts, and the time for which other waiters then leave the lease to that waiter. dlock(7), "Waiters that the queue
-/// lock does not order", gives both times.
+/// counts, and the time for which other waiters then leave the lease to that waiter. "Waiters that the queue lock does not
+/// order" in dlock-protocol(7) contains both times.
 const STALE_ENTRY: Micros = 30_000_000;
 const ENTRY_PRIORITY: Micros = 3_000_000;
 

@@ -17,12 +17,12 @@ pub(super) struct Document {
     escapes: &'static [(&'static str, &'static str)],
 }
 
-/// The documents with blocks: the READMEs and dlock(7).
+/// The documents with blocks: the READMEs and dlock-operations(7).
 pub(super) const DOCUMENTS: [Document; 3] = [
     readme("README.md"),
     readme("README.zh-CN.md"),
     Document {
-        path: "man/dlock.7",
+        path: "man/dlock-operations.7",
         marks: [".\\\" walkthrough: ", "\n.Bd -literal\n", ".Ed\n"],
         escapes: &[
             ("\\", "\\e"),

@@ -66,7 +66,7 @@ pub(super) fn check_failed(at: Option<Check>, message: &str) -> Finding {
         ),
         Some(Check::Tls) => (
             always_needed,
-            "see CONNECTION in dlock(7) for the requirements of each --ssl-mode",
+            "see TLS in dlock-connection(7) for the requirements of each --ssl-mode",
         ),
         Some(Check::Login) => (
             always_needed,
