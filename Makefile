@@ -2,6 +2,8 @@
 # folder, and installs nothing on the machine.
 
 CARGO  ?= cargo
+# The tests disable safeguards of dlock, one at a time. Releases do not have this feature.
+TEST    = $(CARGO) test --locked --features mutants
 PREFIX ?= /usr/local
 DESTDIR ?=
 
@@ -43,10 +45,10 @@ help: ## List the targets
 
 # Run this target after each edit. It starts no server, and normally takes less than a minute if one file has changed.
 check: ## Check the format and the lints, and run the unit tests
-	$(CARGO) fmt --check
-	$(CARGO) clippy --locked --all-targets -- --deny warnings
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
 	$(CARGO) clippy --locked --test model -- --deny warnings
-	$(CARGO) test --locked --quiet --lib
+	$(TEST) --quiet --lib
 
 demo: all ## Show three replicas that compete for the same lock, on a private server
 	examples/demo
@@ -58,8 +60,7 @@ demo-page: all ## Run the demo, and keep the page of dlock serve open
 test: static ## Run all tests, on MariaDB and MySQL
 	tests/servers/fetch mariadb mariadb-11.8 mysql galera haproxy mysqlrouter faketime alembic django knex typeorm activerecord zsh fish bash-completion \
 		kubernetes-validate chromium prometheus go
-	$(CARGO) build --locked --features mutants --bin dlock-mutant
-	$(CARGO) test --locked -- --test-threads=8
+	$(TEST) -- --test-threads=8
 	$(CARGO) test --locked --profile model --test model
 
 model: ## Check the model of the protocol
@@ -88,8 +89,8 @@ CHAOS_router = mysql mysqlrouter
 chaos: ## Inject random faults on real servers (SECONDS=300 SEED= FLAVOUR= TOPOLOGY= ONLY= SEQUENCES=20000)
 	tests/servers/fetch $(if $(TOPOLOGY),$(CHAOS_$(TOPOLOGY)),mariadb mysql faketime)
 	$(if $(TOPOLOGY),,DLOCK_SEQUENCES=$(SEQUENCES) DLOCK_SEED=$(SEED) \
-		$(CARGO) test --locked --test compare -- have_the_same_results)
-	$(CARGO) test --locked --test chaos -- --seconds=$(SECONDS) --seed=$(SEED) --flavour=$(FLAVOUR) \
+		$(TEST) --test compare -- have_the_same_results)
+	$(TEST) --test chaos -- --seconds=$(SECONDS) --seed=$(SEED) --flavour=$(FLAVOUR) \
 		--topology=$(TOPOLOGY) --only=$(ONLY)
 
 # Starts 30 replicas at the same time in each round, and a cron job on 10 simulated machines at each tick. Counts the
@@ -101,7 +102,7 @@ stress: TICKS = 50
 stress: TTL = 5
 stress: ## Count the successes of 30 replicas and of a cron job (ROUNDS=20 TICKS=50 SEED= TTL=5)
 	tests/servers/fetch mariadb mysql
-	$(CARGO) test --locked --test stress -- --timed --rounds=$(ROUNDS) --ticks=$(TICKS) --seed=$(SEED) --ttl=$(TTL)
+	$(TEST) --test stress -- --timed --rounds=$(ROUNDS) --ticks=$(TICKS) --seed=$(SEED) --ttl=$(TTL)
 
 # In each round, three replicas run the recipe of a migration tool, and the holder is killed at a random moment. When the
 # next command starts, no statement of the killed command may be alive on the server, and the schema must be complete at
@@ -112,7 +113,7 @@ stress: ## Count the successes of 30 replicas and of a cron job (ROUNDS=20 TICKS
 migrations: ROUNDS = $(if $(ALTERS),0,30)
 migrations: ## Kill the holder of real migrations on real servers (ROUNDS=30 ALTERS= SEED= FLAVOUR= ONLY=)
 	tests/servers/fetch mariadb mysql alembic django knex
-	$(CARGO) test --locked --test migrations -- --timed --rounds=$(ROUNDS) --alters=$(ALTERS) --seed=$(SEED) \
+	$(TEST) --test migrations -- --timed --rounds=$(ROUNDS) --alters=$(ALTERS) --seed=$(SEED) \
 		--flavour=$(FLAVOUR) --only=$(ONLY)
 
 # In each round, the server of a holder fails over, right after the grant, to a replica that lacks the grant. No waiter may
@@ -121,16 +122,14 @@ migrations: ## Kill the holder of real migrations on real servers (ROUNDS=30 ALT
 failovers: ROUNDS = 200
 failovers: ## Fail over to replicas that lack the latest grant (ROUNDS=200)
 	tests/servers/fetch mariadb mysql
-	$(CARGO) build --locked --bin dlock
-	$(CARGO) build --locked --features mutants --bin dlock-mutant
-	DLOCK_FAILOVERS=$(ROUNDS) $(CARGO) test --locked --test it -- --nocapture that_a_fail_over_has_lost
+	DLOCK_FAILOVERS=$(ROUNDS) $(TEST) --test it -- --nocapture that_a_fail_over_has_lost
 
 # In each round, `dlock hold` is frozen or killed, and the example client must say that its lock is invalid before the lease
 # ends. This target also prints durations, so run it on an idle machine. `make test` includes one round.
 clients: ROUNDS = 100
 clients: ## Freeze and kill the holds of the example clients, and measure valid() (ROUNDS=100)
 	tests/servers/fetch mariadb mysql go
-	DLOCK_CLIENT_ROUNDS=$(ROUNDS) $(CARGO) test --locked --test it -- --nocapture lock_is_invalid_in_time
+	DLOCK_CLIENT_ROUNDS=$(ROUNDS) $(TEST) --test it -- --nocapture lock_is_invalid_in_time
 
 # cargo-auditable adds the list of all packages to the program. packaging/build describes the packages.
 deb archive image: export DLOCK_COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
@@ -146,8 +145,8 @@ reproducible: packages ## Build the packages in two folders, and compare them
 	packaging/reproducible $(DIST)
 
 lint: deny ## Check the format, the lints, the documentation and the dependencies, as in CI
-	$(CARGO) fmt --check
-	$(CARGO) clippy --locked --all-targets --test model -- --deny warnings
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets --test model -- --deny warnings
 	$(CARGO) clippy --locked --features mutants -- --deny warnings
 	$(CARGO) clippy --locked --no-default-features -- --deny warnings
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --no-deps --document-private-items
@@ -174,7 +173,7 @@ bench-guard: ## Fail if dlock has become slow in comparison with etcdctl
 # stuck* in the READMEs and dlock-operations(7) from real runs.
 generated: ## Render the man pages, the completions and the sample output
 	tests/servers/fetch mariadb mysql
-	DLOCK_UPDATE=1 $(CARGO) test --locked --test it -- generated walkthrough
+	DLOCK_UPDATE=1 $(TEST) --test it -- generated walkthrough
 
 install: all ## Install the program, the man pages and the completions below PREFIX
 	install -D -m 755 $(TARGET)/dlock $(DESTDIR)$(PREFIX)/bin/dlock

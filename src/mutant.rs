@@ -2,11 +2,10 @@
 //! the resulting fault, because a checker that has never failed proves nothing.
 //!
 //! If the Cargo feature `mutants` is off, no safeguard can be disabled, because [`is_disabled`] always returns false.
-//! The test program `dlock-mutant` is built with this feature, but no release is. The environment variable
-//! `DLOCK_MUTANT` lists the safeguards to disable, separated by commas. The code of each safeguard calls
-//! [`is_disabled`].
+//! The tests are built with this feature, but no release is. The environment variable `DLOCK_MUTANT` lists the safeguards
+//! to disable, separated by commas. The code of each safeguard calls [`is_disabled`].
 
-/// The environment variables of the tests, which dlock ignores. Only `dlock-mutant` knows and reads `DLOCK_MUTANT`.
+/// The environment variables of the tests, which dlock ignores. `DLOCK_MUTANT` is known and read only with the feature.
 pub const TEST_VARIABLES: &[&str] = &[
     #[cfg(feature = "mutants")]
     "DLOCK_MUTANT",

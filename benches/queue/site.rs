@@ -237,21 +237,22 @@ fn build_slow_sync(folder: &Path) -> String {
         .expect("the path is UTF-8")
 }
 
-/// Returns the path of `dlock-mutant`, which is in the folder of dlock.
+/// Returns the path of the dlock whose safeguards can be disabled.
 fn mutant() -> PathBuf {
-    Path::new(DLOCK).with_file_name("dlock-mutant")
+    testkit::target_tmp().join("mutants/release/dlock")
 }
 
-/// Builds `dlock-mutant` with the same profile as `cargo bench` uses for dlock.
+/// Builds that dlock with the same profile as `cargo bench` uses for dlock.
 pub(crate) fn build_mutant() {
-    let arguments = "build --quiet --release --locked --features mutants --bin dlock-mutant";
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build
-        .args(arguments.split(' '))
-        .current_dir(env!("CARGO_MANIFEST_DIR"));
+        .args("build --quiet --release --locked --features mutants --bin dlock".split(' '))
+        .arg("--target-dir")
+        .arg(testkit::target_tmp().join("mutants"))
+        .current_dir(testkit::repository());
     assert!(
         build.status().expect("cargo runs").success(),
-        "cargo {arguments}"
+        "cargo build --features mutants"
     );
 }

@@ -6,12 +6,11 @@ mod empty_root;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
 use testkit::servers::{Flavour, shared};
-
-use crate::mutants::up_to_date;
 
 /// Returns the path of the static program. `make static` builds the program in the target folder.
 #[track_caller]
@@ -31,6 +30,36 @@ pub(crate) fn program() -> PathBuf {
         program.display()
     );
     program
+}
+
+/// Fails if the program `path` is missing or older than the sources. The failure message contains `command`, which
+/// builds the program.
+#[track_caller]
+fn up_to_date(path: &Path, command: &str) {
+    let built = changed(path).unwrap_or(SystemTime::UNIX_EPOCH);
+    let newest = newest(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
+    assert!(
+        built >= newest,
+        "{} is missing or older than the sources: {command}",
+        path.display()
+    );
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|data| data.modified()).ok()
+}
+
+/// Returns the modification time of the newest file below `folder`.
+fn newest(folder: &Path) -> SystemTime {
+    let entries = fs::read_dir(folder).expect("src can be read");
+    let times = entries.map(|entry| {
+        let path = entry.expect("src can be read").path();
+        match path.is_dir() {
+            true => newest(&path),
+            false => changed(&path).expect("the source file exists"),
+        }
+    });
+    times.max().unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 /// Returns true if the ELF file `program` specifies a dynamic loader.
