@@ -170,7 +170,7 @@ bench-guard: ## Fail if dlock has become slow in comparison with etcdctl
 	$(CARGO) bench --locked --target $(HOST) --target-dir $(STATIC) --bench queue -- guard
 
 # Renders man/*.1 and completions/ from the command-line grammar. Renders the sample output of the section *A lock is
-# stuck* in the READMEs and dlock-operations(7) from real runs.
+# stuck* in docs/operations.md and dlock-operations(7) from real runs.
 generated: ## Render the man pages, the completions and the sample output
 	tests/servers/fetch mariadb mysql
 	DLOCK_UPDATE=1 $(TEST) --test it -- generated walkthrough

@@ -1,6 +1,6 @@
 //! The table of the exit statuses: what each status means, which subcommands return it, who sets it, and what to do next.
 //! The help, `dlock explain` and the man pages are generated from this table, and a test compares the tables in
-//! dlock-operations(7) and the README with it.
+//! dlock-operations(7) and docs/guarantees.md with it.
 
 /// The subcommands that connect to the server.
 const CONNECTING: &[&str] = &[

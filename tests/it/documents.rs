@@ -1,5 +1,5 @@
-//! Tests that the handwritten documents match the program: README, changelog, the pages of section 7 and the handwritten
-//! parts of the other man pages.
+//! Tests that the handwritten documents match the program: README, `docs`, changelog, the pages of section 7 and the
+//! handwritten parts of the other man pages.
 //!
 //! The tests read the documents as plain text, with roff escapes and character macros replaced. If a document lists all
 //! items of a kind, the test compares the whole list.
@@ -41,8 +41,8 @@ fn every_list_of_exit_statuses_is_complete() {
         .iter()
         .map(|(status, meaning)| (*status, meaning.as_str()))
         .collect();
-    let readme = document("README.md");
-    let rows: Vec<(&str, &str)> = section(&readme, "## Exit statuses")
+    let guarantees = document("docs/guarantees.md");
+    let rows: Vec<(&str, &str)> = section(&guarantees, "## Exit statuses")
         .lines()
         .filter_map(|line| {
             line.strip_prefix("| ")?
@@ -51,7 +51,7 @@ fn every_list_of_exit_statuses_is_complete() {
         })
         .filter(|row| *row != ("status", "meaning"))
         .collect();
-    assert_eq!(rows, table, "README.md");
+    assert_eq!(rows, table, "docs/guarantees.md");
 
     let page = document(OPERATIONS);
     let text = section(&page, ".Sh EXIT STATUS");
@@ -72,6 +72,8 @@ fn every_option_that_a_document_names_exists() {
         .chain([&cli])
         .flat_map(clap::Command::get_arguments)
         .filter_map(|argument| Some(format!("--{}", argument.get_long()?)))
+        // An option of `cargo install`.
+        .chain(["--path".to_owned()])
         .collect();
     let named = words("--", |c| c.is_ascii_lowercase() || c == '-');
     assert!(
@@ -333,7 +335,7 @@ fn documented_durations_match_the_code() {
     let at_end = (hook::AT_END + hook::TO_DIE).as_secs();
     for (path, statements) in [
         (
-            "README.md",
+            "docs/guarantees.md",
             vec![
                 format!(
                     "sends SIGTERM {term} seconds and SIGKILL {kill} seconds after that moment"
@@ -560,6 +562,12 @@ fn documents() -> Vec<(PathBuf, String)> {
     for entry in fs::read_dir(root().join("man/parts")).expect("the folder exists") {
         let name = entry.expect("the folder can be read").file_name();
         paths.push(Path::new("man/parts").join(name));
+    }
+    for entry in fs::read_dir(root().join("docs")).expect("the folder exists") {
+        let path = Path::new("docs").join(entry.expect("the folder can be read").file_name());
+        if path.extension().is_some_and(|end| end == "md") {
+            paths.push(path);
+        }
     }
     let read = |path: PathBuf| {
         let text = document(path.to_str().expect("the names are ASCII"));

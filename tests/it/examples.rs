@@ -176,30 +176,68 @@ fn each_example_explains_crash_unavailable_database_and_rollback() {
     }
 }
 
-/// The recipes in the README are excerpts of the example files that this module tests.
+/// Returns the lines of `text` without indents and comments.
+fn code(text: &str) -> Vec<String> {
+    text.lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split(" # ").next())
+        .map(|line| line.trim().to_owned())
+        .collect()
+}
+
+/// Returns the lines of the first block of code after the line `heading` in `document`.
+#[track_caller]
+fn block_after(document: &str, heading: &str) -> Vec<String> {
+    let (_, section) = document
+        .split_once(&format!("\n{heading}\n"))
+        .unwrap_or_else(|| panic!("no section {heading}"));
+    let block = section.split("```").nth(1).expect("a block of code");
+    let (_, block) = block.split_once('\n').expect("lines of code");
+    code(block)
+}
+
+/// The commands in the README are excerpts of the example files to which the section has a link.
 #[test]
-fn every_line_of_a_readme_recipe_is_in_its_example() {
+fn every_command_of_the_readme_is_in_its_example() {
     let readme = fs::read_to_string(path("../README.md")).expect("the README exists");
-    let code = |text: &str| -> Vec<String> {
-        text.lines()
-            .filter(|line| !line.starts_with('#'))
-            .filter_map(|line| line.split(" # ").next())
-            .map(|line| line.trim().to_owned())
-            .collect()
-    };
+    for (heading, name) in [
+        (
+            "### A Kubernetes initContainer",
+            "kubernetes/deployment.yaml",
+        ),
+        ("### The entrypoint of a container", "docker/entrypoint.sh"),
+        ("### A cron job on many machines", "cron/dlock-report"),
+        ("### A deploy script that locks itself", "self-locking.sh"),
+        ("### At most N at a time", "reboot.sh"),
+    ] {
+        let lines = block_after(&readme, heading);
+        assert!(!lines.is_empty(), "{heading}");
+        let example = code(&example(name));
+        for line in lines {
+            let is_found = example.iter().any(|whole| whole.contains(&line));
+            assert!(is_found, "{name} does not contain: {line}");
+        }
+        let (_, section) = readme.split_once(heading).expect("the section");
+        let section = section.split("\n#").next().expect("its text");
+        assert!(
+            section.contains(&format!("](examples/{name})")),
+            "{heading}"
+        );
+    }
+}
+
+/// The recipes in docs/recipes.md are excerpts of the example files that this module tests.
+#[test]
+fn every_line_of_a_recipe_is_in_its_example() {
+    let recipes = fs::read_to_string(path("../docs/recipes.md")).expect("the page exists");
     for (heading, name) in [
         ("A Kubernetes initContainer", "kubernetes/deployment.yaml"),
         ("An entrypoint", "docker/entrypoint.sh"),
         ("A cron job on many machines", "cron/dlock-report"),
         ("A deploy script that locks itself", "self-locking.sh"),
     ] {
-        let (_, section) = readme
-            .split_once(&format!("\n### {heading}\n"))
-            .unwrap_or_else(|| panic!("no recipe {heading}"));
-        let block = section.split("```").nth(1).expect("a block of code");
-        let (_, block) = block.split_once('\n').expect("lines of code");
         let example = code(&example(name));
-        let recipe = code(block);
+        let recipe = block_after(&recipes, &format!("## {heading}"));
         assert!(recipe.len() > 2, "{heading}: {recipe:?}");
         for line in recipe {
             assert!(example.contains(&line), "{name} does not contain: {line}");

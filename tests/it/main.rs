@@ -45,6 +45,7 @@ mod once;
 mod operator;
 mod option_precedence;
 mod output_files;
+mod pages;
 mod pid_one;
 mod prune;
 mod queue;

@@ -33,17 +33,6 @@ fn options(prose: &str) -> BTreeSet<&str> {
     options.collect()
 }
 
-/// Returns the first cells of the table of exit statuses that are numbers.
-fn statuses(prose: &str) -> Vec<&str> {
-    let cells = prose
-        .lines()
-        .filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
-    let first = cells.map(|(first, _)| first);
-    first
-        .filter(|cell| cell.starts_with(|c: char| c.is_ascii_digit()))
-        .collect()
-}
-
 /// Returns all numbers, sorted. A sentence may end after a number.
 fn numbers(prose: &str) -> Vec<&str> {
     let words = prose.split(|c: char| !c.is_ascii_digit() && c != '.');
@@ -62,46 +51,31 @@ fn links(prose: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn the_chinese_readme_has_the_commands_options_and_statuses_of_the_english_one() {
+fn the_chinese_readme_has_the_commands_options_numbers_and_links_of_the_english_one() {
     let documents = both();
     let [english, chinese] = [&documents[0], &documents[1]].map(|document| parts(document));
     assert_eq!(chinese.0, english.0, "the blocks of code");
     let [english, chinese] = [english.1, chinese.1];
-    assert!(code(&english).len() > 80, "{:?}", code(&english));
+    assert!(code(&english).len() > 25, "{:?}", code(&english));
     assert_eq!(code(&chinese), code(&english));
-    assert!(options(&english).len() > 20, "{:?}", options(&english));
+    assert!(options(&english).len() > 5, "{:?}", options(&english));
     assert_eq!(options(&chinese), options(&english));
-    assert!(statuses(&english).len() > 10, "{:?}", statuses(&english));
-    assert_eq!(statuses(&chinese), statuses(&english));
+    assert!(numbers(&english).len() > 20, "{:?}", numbers(&english));
     assert_eq!(numbers(&chinese), numbers(&english));
     assert_eq!(links(&chinese), links(&english));
 }
 
-#[test]
-fn every_file_to_which_a_readme_has_a_link_exists() {
-    for document in both() {
-        let files: Vec<&str> = links(&document)
-            .into_iter()
-            .filter(|target| !target.contains("://"))
-            .collect();
-        assert!(files.len() > 10, "{files:?}");
-        for file in files {
-            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
-            assert!(path.exists(), "{file}");
-        }
-    }
+/// Returns the lengths of the runs of `#` at the start of the headings.
+fn headings(prose: &str) -> Vec<usize> {
+    let lines = prose.lines().filter(|line| line.starts_with('#'));
+    lines
+        .map(|line| line.len() - line.trim_start_matches('#').len())
+        .collect()
 }
 
 #[test]
-fn every_section_of_a_readme_is_in_its_table_of_contents() {
-    for document in both() {
-        let sections = document.lines().filter_map(|line| line.strip_prefix("## "));
-        for section in sections {
-            let anchor = section.to_lowercase().replace(' ', "-");
-            assert!(
-                document.contains(&format!("](#{anchor})")),
-                "no link to {section}"
-            );
-        }
-    }
+fn the_chinese_readme_has_the_sections_of_the_english_one() {
+    let [english, chinese] = both().map(|document| headings(&parts(&document).1));
+    assert!(english.len() > 10, "{english:?}");
+    assert_eq!(chinese, english);
 }

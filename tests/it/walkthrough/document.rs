@@ -17,10 +17,13 @@ pub(super) struct Document {
     escapes: &'static [(&'static str, &'static str)],
 }
 
-/// The documents with blocks: the READMEs and dlock-operations(7).
-pub(super) const DOCUMENTS: [Document; 3] = [
-    readme("README.md"),
-    readme("README.zh-CN.md"),
+/// The documents with blocks: docs/operations.md and dlock-operations(7).
+pub(super) const DOCUMENTS: [Document; 2] = [
+    Document {
+        path: "docs/operations.md",
+        marks: ["<!-- walkthrough: ", " -->\n```\n", "```\n"],
+        escapes: &[],
+    },
     Document {
         path: "man/dlock-operations.7",
         marks: [".\\\" walkthrough: ", "\n.Bd -literal\n", ".Ed\n"],
@@ -33,14 +36,6 @@ pub(super) const DOCUMENTS: [Document; 3] = [
         ],
     },
 ];
-
-const fn readme(path: &'static str) -> Document {
-    Document {
-        path,
-        marks: ["<!-- walkthrough: ", " -->\n```\n", "```\n"],
-        escapes: &[],
-    }
-}
 
 impl Document {
     /// Returns the names of all blocks in the document, sorted.
