@@ -31,7 +31,7 @@ STATIC_FLAGS = -C target-feature=+crt-static -C relocation-model=static --remap-
 DIST = $(TARGET)/dist$(if $(filter-out $(HOST),$(TRIPLE)),/$(TRIPLE))
 BUILD_STATIC = build --locked --bin dlock --target $(TRIPLE) --target-dir $(STATIC)
 
-.PHONY: help all check demo demo-page test model static chaos stress migrations failovers clients lint deny bench bench-guard generated install clean deb archive image packages reproducible
+.PHONY: help all check demo demo-page test model static chaos stress migrations failovers clients lint deny bench bench-guard generated install clean deb archive image packages release-check
 
 # `dlock version` prints this commit.
 all static: export DLOCK_COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
@@ -141,7 +141,7 @@ deb archive image:
 packages: deb archive image ## Build a .deb, an archive and an image in target/dist, and check them
 	packaging/check $(DIST)
 
-reproducible: packages ## Build the packages in two folders, and compare them
+release-check: packages ## Build the packages in two folders, check and compare them
 	packaging/reproducible $(DIST)
 
 lint: deny ## Check the format, the lints, the documentation and the dependencies, as in CI
