@@ -12,7 +12,7 @@ DESTDIR ?=
 # the tests.
 SCRATCH := $(shell [ "$$(df --output=avail -B1G /dev/shm 2>/dev/null | tail -n 1)" -ge 4 ] 2>/dev/null && \
 	[ -w /dev/shm ] && echo /dev/shm || echo $${TMPDIR:-/tmp})
-test chaos stress migrations failovers clients bench-guard: export TMPDIR := $(SCRATCH)
+test chaos migrations failovers clients bench-guard: export TMPDIR := $(SCRATCH)
 
 # All programs that users get are static: they need no C library and no name service in the image or on the machine.
 # The flags are here and not in .cargo/config.toml, because they require --target, and because the compiler could not
@@ -31,7 +31,7 @@ STATIC_FLAGS = -C target-feature=+crt-static -C relocation-model=static --remap-
 DIST = $(TARGET)/dist$(if $(filter-out $(HOST),$(TRIPLE)),/$(TRIPLE))
 BUILD_STATIC = build --locked --bin dlock --target $(TRIPLE) --target-dir $(STATIC)
 
-.PHONY: help all check demo demo-page test model static chaos stress migrations failovers clients lint deny bench bench-guard generated install clean deb archive image packages release-check
+.PHONY: help all check demo demo-page test model static chaos migrations failovers clients lint deny bench bench-guard generated install clean deb archive image packages release-check
 
 # `dlock version` prints this commit.
 all static: export DLOCK_COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
@@ -92,17 +92,6 @@ chaos: ## Inject random faults on real servers (SECONDS=300 SEED= FLAVOUR= TOPOL
 		$(TEST) --test compare -- have_the_same_results)
 	$(TEST) --test chaos -- --seconds=$(SECONDS) --seed=$(SEED) --flavour=$(FLAVOUR) \
 		--topology=$(TOPOLOGY) --only=$(ONLY)
-
-# Starts 30 replicas at the same time in each round, and a cron job on 10 simulated machines at each tick. Counts the
-# rounds and ticks in which the command succeeds exactly once. This target also checks durations, so run it on an idle
-# machine.
-# `make test` includes a short run. An example: make stress ROUNDS=20 TICKS=50 SEED=7 TTL=30
-stress: ROUNDS = 20
-stress: TICKS = 50
-stress: TTL = 5
-stress: ## Count the successes of 30 replicas and of a cron job (ROUNDS=20 TICKS=50 SEED= TTL=5)
-	tests/servers/fetch mariadb mysql
-	$(TEST) --test stress -- --timed --rounds=$(ROUNDS) --ticks=$(TICKS) --seed=$(SEED) --ttl=$(TTL)
 
 # In each round, three replicas run the recipe of a migration tool, and the holder is killed at a random moment. When the
 # next command starts, no statement of the killed command may be alive on the server, and the schema must be complete at

@@ -8,6 +8,7 @@ mod cause;
 mod counter;
 mod deaths;
 mod min_hold;
+mod once;
 mod overlap;
 mod served;
 mod takeover;
@@ -21,6 +22,7 @@ pub(crate) use cause::{cause, excused};
 pub(crate) use counter::counter;
 pub(crate) use deaths::deaths;
 pub(crate) use min_hold::min_hold;
+pub(crate) use once::{count as once_runs, once};
 pub(crate) use overlap::overlap;
 pub(crate) use served::served;
 pub(crate) use takeover::{count as takeovers, latencies, takeover};
@@ -55,7 +57,7 @@ impl Violation {
 pub(crate) type Property = (&'static str, fn(&Timeline) -> Vec<Violation>);
 
 /// All properties.
-pub(crate) const PROPERTIES: [Property; 9] = [
+pub(crate) const PROPERTIES: [Property; 10] = [
     (
         "no two process trees of an action run at the same time",
         overlap,
@@ -67,5 +69,6 @@ pub(crate) const PROPERTIES: [Property; 9] = [
     ("a process tree dies with its dlock", deaths),
     ("every contender is served after the faults", served),
     ("a lock stays held for its --min-hold", min_hold),
+    ("no command with --once starts after a success", once),
     ("no session of another program is ended", bystanders),
 ];

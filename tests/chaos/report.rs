@@ -104,6 +104,11 @@ pub(crate) fn report(
         "  checks of sessions of other programs: {}",
         check::session_checks(timeline)
     );
+    let (successes, skipped) = check::once_runs(timeline);
+    let _ = writeln!(
+        text,
+        "  runs with --once: {successes} succeeded, {skipped} found a success"
+    );
     for what in too_few {
         let _ = writeln!(text, "  too few {what}");
     }

@@ -131,7 +131,7 @@ pub(crate) fn has_limits(action: &str) -> bool {
 pub(crate) enum ExecOption {
     /// `--history 0`.
     NoHistory,
-    /// `--once` with a key that no other run has, so that the run is never skipped.
+    /// `--once` with the key that [`once_key`] returns.
     Once,
     /// `--once-per` with a period of a millisecond. A run is therefore skipped only directly after a success.
     OncePer,
@@ -156,13 +156,27 @@ impl ExecOption {
     pub(crate) fn arguments(self, run: u64, action: &str) -> Vec<String> {
         match self {
             Self::NoHistory => vec!["--history=0".to_owned()],
-            Self::Once => vec![format!("--once=run-{run}")],
+            Self::Once => vec![format!("--once={}", once_key(run))],
             Self::OncePer => vec!["--once-per=1ms".to_owned()],
             Self::MinHold(millis) => vec![format!("--min-hold={millis}ms")],
             Self::Fence => vec!["--fence".to_owned()],
             Self::Several => vec![format!("--action={}", shared_lock(action))],
         }
     }
+}
+
+/// Number of consecutive runs with the same key of `--once`. They belong to many actions.
+const RUNS_OF_A_KEY: u64 = 100;
+
+/// Returns the key of `--once` for run number `run`. The runs of an action that follow each other have the same key, like the
+/// replicas of a release.
+pub(crate) fn once_key(run: u64) -> String {
+    format!("release-{}", run / RUNS_OF_A_KEY)
+}
+
+/// Returns true if all contenders of `action` are replicas that use `--once`.
+pub(crate) fn has_replicas(action: &str) -> bool {
+    action == "processes-5"
 }
 
 /// Returns the name of the lock that some runs of `action` have too. It comes before the names of all actions.
@@ -225,11 +239,16 @@ pub(crate) fn plans(seed: u64, action: &str, slot: usize) -> impl Iterator<Item 
     let mut rng = random(seed, &format!("{action}/contender-{slot}"));
     let mut limits = random(seed, &format!("{action}/limits-{slot}"));
     let mut kinds = random(seed, &format!("{action}/kinds-{slot}"));
-    let is_limited = has_limits(action);
+    let (is_limited, are_replicas) = (has_limits(action), has_replicas(action));
     std::iter::repeat_with(move || {
         let limit = LIMITS[limits.usize(..LIMITS.len())];
         let kind = ContenderKind::ALL[kinds.usize(..ContenderKind::ALL.len())];
-        let plan = plan(&mut rng).of_kind(kind);
+        let mut plan = plan(&mut rng);
+        if are_replicas {
+            plan.option = Some(ExecOption::Once);
+        } else {
+            plan = plan.of_kind(kind);
+        }
         plan.limited(if is_limited { limit } else { 1 })
     })
 }

@@ -1,6 +1,6 @@
 //! Checks that no command is killed without a cause, and that every exit of dlock has a documented cause.
 
-use super::{START, Violation};
+use super::{START, Violation, once};
 use crate::fault_kind::{FaultKind, Victim};
 use crate::history::Micros;
 use crate::schedule::{ContenderKind, ExecOption};
@@ -58,7 +58,7 @@ fn unexplained(timeline: &Timeline, run: &Run, end: &End) -> Option<String> {
         // The command exits with these statuses if it is not alone or its token was refused. Another checker reports
         // this.
         (Some(98 | 99), _) => None,
-        (Some(0), None) if was_skipped(timeline, run, end) => None,
+        (Some(0), None) if was_skipped(timeline, run, end) || once::is_done(timeline, run) => None,
         // The failure of a command is the status, also if dlock cannot find out whether the lease was live to the end.
         (Some(1..), None) if is_failure_without_release(run, end) => None,
         (Some(0), None) if run.plan.kind == ContenderKind::HoldJson && run.finished.is_none() => {

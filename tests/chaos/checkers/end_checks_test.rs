@@ -2,7 +2,9 @@
 //! status.
 
 use super::history_builder::{ACTION, HistoryBuilder, hold_plan, plan};
-use crate::check::{bystanders, cause, excused, latencies, min_hold, session_checks, takeovers};
+use crate::check::{
+    bystanders, cause, excused, latencies, min_hold, once, once_runs, session_checks, takeovers,
+};
 use crate::fault_kind::FaultKind;
 use crate::history::Event;
 use crate::schedule::{ExecOption, Plan, Shape};
@@ -328,6 +330,40 @@ fn skipped_run_needs_a_success_just_before() {
     assert!(skipped(Some(ExecOption::OncePer), 0).is_empty());
     assert_eq!(skipped(None, 0), [CAUSE]);
     assert_eq!(skipped(Some(ExecOption::OncePer), 3), [CAUSE]);
+}
+
+#[test]
+fn start_after_a_success_with_the_same_key_is_reported() {
+    let found = |numbers: [u64; 2], statuses: [i32; 2], starts: bool| {
+        let option = Some(ExecOption::Once);
+        let [first, second] = numbers;
+        let builder = HistoryBuilder::default()
+            .launched_with(1_000, first, Plan { option, ..plan() })
+            .started(1_100, first, 10)
+            .finished(1_200, first)
+            .dead(1_210, first)
+            .ended(1_220, first, statuses[0])
+            .launched_with(1_300, second, Plan { option, ..plan() });
+        let builder = match starts {
+            true => builder.started(1_400, second, 11).finished(1_500, second),
+            false => builder,
+        };
+        let timeline = builder.ended(1_600, second, statuses[1]).timeline();
+        (
+            once(&timeline).len(),
+            cause(&timeline).len(),
+            once_runs(&timeline),
+        )
+    };
+    assert_eq!(found([1, 2], [0, 0], true).0, 1);
+    assert_eq!(found([1, 2], [3, 0], true).0, 0, "the first run failed");
+    assert_eq!(found([1, 1_002], [0, 0], true).0, 0, "another key");
+    assert_eq!(found([1, 2], [0, 0], false), (0, 0, (1, 1)));
+    assert_eq!(
+        found([1, 1_002], [0, 0], false).1,
+        1,
+        "a skip without a success"
+    );
 }
 
 #[test]
