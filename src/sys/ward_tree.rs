@@ -132,7 +132,10 @@ impl WardTree {
                 break;
             };
             let new: Vec<i32> = all.filter(|pid| visited.insert(*pid)).collect();
-            for process in new.iter().filter_map(|pid| Process::find(*pid)) {
+            // An older process cannot have the token.
+            let found = new.iter().filter_map(|pid| Process::find(*pid));
+            let opened = self.ward.opened;
+            for process in found.filter(|process| process.is_later_than(opened)) {
                 self.is_unclear |= self.visit(process);
             }
             is_complete = new.is_empty();
@@ -178,9 +181,7 @@ impl WardTree {
     /// lease. A fork has the environment with which the ward was started, until it starts a program, and in the middle of
     /// the start, `/proc` shows an empty environment.
     fn may_become_stray(&self, process: Process) -> bool {
-        process.is_later_than(self.ward.opened)
-            && process.name_if_alive().is_some()
-            && !self.is_exempt(process)
+        process.name_if_alive().is_some() && !self.is_exempt(process)
     }
 
     /// Returns true if `process` is the ward, or has a user of the ward and is neither a holder nor a monitor. A process can
