@@ -43,6 +43,18 @@ fn brief(text: &str) -> String {
     brief
 }
 
+/// Returns `text` with the messages of dlock before the output of the command. The command and the thread that writes the
+/// messages of dlock run at the same time, so their order differs between runs.
+fn messages_first(text: &str) -> String {
+    let (typed, output) = text.split_once('\n').expect("a typed line and its output");
+    let (messages, others): (Vec<&str>, Vec<&str>) =
+        output.lines().partition(|line| line.starts_with("dlock: "));
+    let mut lines = vec![typed];
+    lines.extend(messages);
+    lines.extend(others);
+    lines.join("\n") + "\n"
+}
+
 /// The command hangs, and the operator revokes its lease.
 fn hangs(flavour: Flavour) -> Vec<Block> {
     let hosts = FakeHosts::with(flavour, "30s");
@@ -133,7 +145,7 @@ fn maintenance(flavour: Flavour) -> Vec<Block> {
     vec![
         block("pause", brief(&pause)),
         block("resume", brief(&resume)),
-        block("kept-out", paused_waiter.ends(0)),
+        block("kept-out", messages_first(&paused_waiter.ends(0))),
     ]
 }
 
