@@ -142,22 +142,21 @@ fn contender_that_does_not_get_all_leases_keeps_none() {
 
 #[test]
 fn loss_of_one_lease_stops_the_command_and_releases_the_others() {
-    for flavour in Flavour::ALL {
-        for lost in ["api", "web"] {
-            let database = shared(flavour).database("several");
-            let run = Held::start(several(&database, &["api", "web"]));
-            Dlock::on(&database, ["release", "-y", lost])
-                .run()
-                .expect(0, "", "is released");
-            let outcome = run.running.wait();
-            outcome.expect(76, "", &format!("lost {lost}: "));
-            assert_eq!(held(&database), [""; 0], "{flavour}");
-            let other = ["web", "api"][usize::from(lost == "web")];
-            let history = Dlock::on(&database, ["history", other]).run().stdout;
-            assert!(history.contains("SIGTERM"), "{flavour}: {history}");
-            let history = Dlock::on(&database, ["history", lost]).run().stdout;
-            assert!(history.contains("revoked"), "{flavour}: {history}");
-        }
+    let flavour = Flavour::of_this_test();
+    for lost in ["api", "web"] {
+        let database = shared(flavour).database("several");
+        let run = Held::start(several(&database, &["api", "web"]));
+        Dlock::on(&database, ["release", "-y", lost])
+            .run()
+            .expect(0, "", "is released");
+        let outcome = run.running.wait();
+        outcome.expect(76, "", &format!("lost {lost}: "));
+        assert_eq!(held(&database), [""; 0], "{flavour}");
+        let other = ["web", "api"][usize::from(lost == "web")];
+        let history = Dlock::on(&database, ["history", other]).run().stdout;
+        assert!(history.contains("SIGTERM"), "{flavour}: {history}");
+        let history = Dlock::on(&database, ["history", lost]).run().stdout;
+        assert!(history.contains("revoked"), "{flavour}: {history}");
     }
 }
 
@@ -201,33 +200,29 @@ fn contenders_with_names_in_opposite_order_do_not_wait_for_each_other() {
 
 #[test]
 fn killed_dlock_leaves_no_lease() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("several");
-        let run = Held::start(several(&database, &["api", "web"]).arg("--ttl=1h"));
-        run.running.signal("KILL");
-        eventually("the monitor releases both leases", || {
-            held(&database).is_empty()
-        });
-    }
+    let database = shared(Flavour::of_this_test()).database("several");
+    let run = Held::start(several(&database, &["api", "web"]).arg("--ttl=1h"));
+    run.running.signal("KILL");
+    eventually("the monitor releases both leases", || {
+        held(&database).is_empty()
+    });
 }
 
 #[test]
 fn nested_exec_runs_under_each_of_the_outer_leases() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("several");
-        let script = r#"
-            for names in "-a api" "-a web" "-a web -a api" "-a web -a other"; do
-                "$dlock" exec -n $names -- sh -c '
-                    printf "%s\n" "$DLOCK_TOKENS" "$DLOCK_OUTER_TOKENS" | cut -d= -f1 | xargs'
-            done
-            "$dlock" exec other -- "$dlock" exec -n web -- echo under both"#;
-        let outcome = several(&database, &["web", "api"])
-            .env("dlock", env!("CARGO_BIN_EXE_dlock"))
-            .args(["--", "sh", "-c", script])
-            .run();
-        let printed = "api web\napi web\napi web\nother api web\nunder both\n";
-        outcome.expect(0, printed, "");
-    }
+    let database = shared(Flavour::of_this_test()).database("several");
+    let script = r#"
+        for names in "-a api" "-a web" "-a web -a api" "-a web -a other"; do
+            "$dlock" exec -n $names -- sh -c '
+                printf "%s\n" "$DLOCK_TOKENS" "$DLOCK_OUTER_TOKENS" | cut -d= -f1 | xargs'
+        done
+        "$dlock" exec other -- "$dlock" exec -n web -- echo under both"#;
+    let outcome = several(&database, &["web", "api"])
+        .env("dlock", env!("CARGO_BIN_EXE_dlock"))
+        .args(["--", "sh", "-c", script])
+        .run();
+    let printed = "api web\napi web\napi web\nother api web\nunder both\n";
+    outcome.expect(0, printed, "");
 }
 
 #[test]

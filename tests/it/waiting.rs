@@ -45,32 +45,30 @@ fn echo(database: &Database, options: &[&str]) -> Dlock {
 
 #[test]
 fn contender_that_does_not_wait_prints_the_holder() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("waiting");
-        let holder = Holder::start(&database, &["--note", "release 42"]);
-        for options in [
-            &["-n"][..],
-            &["--wait", "0"],
-            &["-w", "0s"],
-            &["--wait", "200ms"],
-            &["--wait=0.2s", "-q"],
-        ] {
-            let outcome = echo(&database, options).run();
-            outcome.expect(75, "", "init is held by the holder (token ");
-            outcome.expect(75, "", "release 42");
-        }
-        echo(&database, &["-n", "-E", "7"])
-            .run()
-            .expect(7, "", "init is held by");
-        echo(&database, &["-n", "-E", "0"])
-            .run()
-            .expect(0, "", "init is held by");
-        echo(&database, &["-n", "-E", "0", "-q"])
-            .run()
-            .expect(0, "", "");
-        holder.let_go();
-        echo(&database, &["-n"]).run().expect(0, "ran\n", "");
+    let database = shared(Flavour::of_this_test()).database("waiting");
+    let holder = Holder::start(&database, &["--note", "release 42"]);
+    for options in [
+        &["-n"][..],
+        &["--wait", "0"],
+        &["-w", "0s"],
+        &["--wait", "200ms"],
+        &["--wait=0.2s", "-q"],
+    ] {
+        let outcome = echo(&database, options).run();
+        outcome.expect(75, "", "init is held by the holder (token ");
+        outcome.expect(75, "", "release 42");
     }
+    echo(&database, &["-n", "-E", "7"])
+        .run()
+        .expect(7, "", "init is held by");
+    echo(&database, &["-n", "-E", "0"])
+        .run()
+        .expect(0, "", "init is held by");
+    echo(&database, &["-n", "-E", "0", "-q"])
+        .run()
+        .expect(0, "", "");
+    holder.let_go();
+    echo(&database, &["-n"]).run().expect(0, "ran\n", "");
 }
 
 #[test]
