@@ -3,6 +3,7 @@
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::{Stage, read_message, write_message};
+use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, shared};
 
 /// Maximum time that a contender of these tests waits for its leases.
@@ -84,36 +85,34 @@ fn command_runs_under_all_leases_and_gets_a_token_for_each() {
     }
 }
 
-#[test]
-fn waiter_for_the_second_name_holds_the_first_one_for_many_leases() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("several");
-        let holder = Held::start(several(&database, &["web"]));
-        let other = Held::start(several(&database, &["api"]));
-        let waiter = several(&database, &["web", "api"])
-            .args(["--ttl=3s", "--", "echo", "both"])
-            .start();
-        waiter.wait_for_output("api is held by");
-        other.end();
-        waiter.wait_for_output("acquired api in");
-        waiter.wait_for_output("web is held by");
-        let status = Dlock::on(&database, ["status", "api"]).run().stdout;
-        let diagnosis = "held and renewing; the holder waits for web";
-        assert!(status.contains(diagnosis), "{flavour}: {status}");
-        let renewals = || -> u64 {
-            let query = "SELECT renewals FROM dlock_lock WHERE action='api'";
-            let renewals = database.admin_conn().query_first(query);
-            renewals.expect("the table exists").expect("the row exists")
-        };
-        // The lease is renewed six times per ttl.
-        eventually("the first lease is kept for two ttls", || renewals() > 12);
-        Dlock::on(&database, ["exec", "-n", "api", "--", "true"])
-            .run()
-            .expect(75, "", "api is held");
-        holder.end();
-        waiter.wait().expect(0, "both\n", "acquired web in");
-        assert_eq!(held(&database), [""; 0], "{flavour}");
-    }
+on_each_flavour!(waiter_for_the_second_name_holds_the_first_one_for_many_leases);
+fn waiter_for_the_second_name_holds_the_first_one_for_many_leases(flavour: Flavour) {
+    let database = shared(flavour).database("several");
+    let holder = Held::start(several(&database, &["web"]));
+    let other = Held::start(several(&database, &["api"]));
+    let waiter = several(&database, &["web", "api"])
+        .args(["--ttl=3s", "--", "echo", "both"])
+        .start();
+    waiter.wait_for_output("api is held by");
+    other.end();
+    waiter.wait_for_output("acquired api in");
+    waiter.wait_for_output("web is held by");
+    let status = Dlock::on(&database, ["status", "api"]).run().stdout;
+    let diagnosis = "held and renewing; the holder waits for web";
+    assert!(status.contains(diagnosis), "{flavour}: {status}");
+    let renewals = || -> u64 {
+        let query = "SELECT renewals FROM dlock_lock WHERE action='api'";
+        let renewals = database.admin_conn().query_first(query);
+        renewals.expect("the table exists").expect("the row exists")
+    };
+    // The lease is renewed six times per ttl.
+    eventually("the first lease is kept for two ttls", || renewals() > 12);
+    Dlock::on(&database, ["exec", "-n", "api", "--", "true"])
+        .run()
+        .expect(75, "", "api is held");
+    holder.end();
+    waiter.wait().expect(0, "both\n", "acquired web in");
+    assert_eq!(held(&database), [""; 0], "{flavour}");
 }
 
 #[test]
