@@ -114,22 +114,21 @@ impl Crowd {
 
 #[test]
 fn a_thousand_processes_get_sigterm_with_64_descriptors() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("crowd");
-        let crowd = Crowd::start(&database, 99, "--ttl=40s --grace=20s");
-        steal(&database);
-        let (log, size) = (crowd.stage.path("log"), crowd.size);
-        crowd.running.wait().expect(76, "", "lost init: ");
-        let log = fs::read_to_string(log).expect("the command created the log");
-        let of = |letter| log.chars().filter(|it| *it == letter).count();
-        assert_eq!((of('x'), of('l'), of('p')), (1, 10, 990), "{flavour}");
-        assert_eq!(log.len(), size, "{flavour}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("crowd");
+    let crowd = Crowd::start(&database, 99, "--ttl=40s --grace=20s");
+    steal(&database);
+    let (log, size) = (crowd.stage.path("log"), crowd.size);
+    crowd.running.wait().expect(76, "", "lost init: ");
+    let log = fs::read_to_string(log).expect("the command created the log");
+    let of = |letter| log.chars().filter(|it| *it == letter).count();
+    assert_eq!((of('x'), of('l'), of('p')), (1, 10, 990), "{flavour}");
+    assert_eq!(log.len(), size, "{flavour}");
 }
 
 #[test]
 fn a_stop_without_a_free_descriptor_is_retried() {
-    let database = shared(Flavour::MariaDb).database("crowd");
+    let database = shared(Flavour::of_this_test()).database("crowd");
     let crowd = Crowd::start(&database, 4, "-v --ttl=40s --grace=20s");
     let monitor = child_of(crowd.running.pid());
     let limit = |number: u32| {
@@ -161,27 +160,25 @@ fn child_of(pid: u32) -> String {
 
 #[test]
 fn a_process_started_by_a_term_handler_gets_no_signal() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("crowd");
-        let stage = Stage::new();
-        let ready = stage.fifo("ready");
-        let cleanup = r#"trap "echo stopped" TERM; sleep 0.5 & wait; echo cleaned"#;
-        let script = r#"
-            trap 'sh -c "$cleanup"; exit 0' TERM
-            sleep 600 &
-            echo up > "$1"
-            wait
-        "#;
-        let run = Dlock::on(
-            &database,
-            ["exec", "-a", "init", "--ttl=40s", "--grace=20s"],
-        )
-        .env("cleanup", cleanup)
-        .args(["--", "sh", "-c", script, "sh"])
-        .arg(&ready)
-        .start();
-        read_message(&ready);
-        steal(&database);
-        run.wait().expect(76, "cleaned\n", "lost init: ");
-    }
+    let database = shared(Flavour::of_this_test()).database("crowd");
+    let stage = Stage::new();
+    let ready = stage.fifo("ready");
+    let cleanup = r#"trap "echo stopped" TERM; sleep 0.5 & wait; echo cleaned"#;
+    let script = r#"
+        trap 'sh -c "$cleanup"; exit 0' TERM
+        sleep 600 &
+        echo up > "$1"
+        wait
+    "#;
+    let run = Dlock::on(
+        &database,
+        ["exec", "-a", "init", "--ttl=40s", "--grace=20s"],
+    )
+    .env("cleanup", cleanup)
+    .args(["--", "sh", "-c", script, "sh"])
+    .arg(&ready)
+    .start();
+    read_message(&ready);
+    steal(&database);
+    run.wait().expect(76, "cleaned\n", "lost init: ");
 }

@@ -5,6 +5,7 @@
 use mysql::prelude::Queryable;
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, eventually};
+use testkit::on_each_flavour;
 use testkit::proxy::{Flow, Proxy};
 use testkit::servers::{Database, Flavour, shared};
 
@@ -114,38 +115,37 @@ fn a_frozen_process_is_reported_as_not_renewing() {
     });
 }
 
-#[test]
-fn a_killed_holder_is_reported_as_gone_and_its_lease_expires() {
-    everywhere(|database| {
-        let holder = Holder::start(database, &TTL);
-        holder.running.crash();
-        let start = "holder's connection is gone (last renewal ";
-        let seen = wait_for_diagnosis(database, "gone", start, "can be taken over in ");
-        assert_eq!(seen["session_alive"], false, "{seen}");
-        let next = Dlock::on(database, ["status", "init"]).run().stdout;
-        assert!(next.starts_with("init: gone\n"), "{next}");
-        assert!(
-            next.contains("\nnext: You need not do anything: "),
-            "{next}"
-        );
-        let seen = wait_for_diagnosis(database, "expired", "expired ", "can be taken over");
-        assert_eq!(seen["state"], "expired", "{seen}");
-        // A release leaves no lease behind, so a second one has nothing to do.
-        let release = || Dlock::on(database, ["release", "-a", "init", "--yes"]).run();
-        eventually("the rule for a take-over allows the release", || {
-            release().status == Some(66)
-        });
-        wait_for_diagnosis(database, "free", "free", "");
-        let entry = crate::history::runs(database, &[]);
-        let outcomes: Vec<_> = crate::history::endings(&entry)
-            .into_iter()
-            .map(|(it, _)| it)
-            .collect();
-        assert!(
-            outcomes.contains(&"revoked") && outcomes.contains(&"released"),
-            "{outcomes:?}"
-        );
+on_each_flavour!(a_killed_holder_is_reported_as_gone_and_its_lease_expires);
+fn a_killed_holder_is_reported_as_gone_and_its_lease_expires(flavour: Flavour) {
+    let database = &shared(flavour).database("diagnosis");
+    let holder = Holder::start(database, &TTL);
+    holder.running.crash();
+    let start = "holder's connection is gone (last renewal ";
+    let seen = wait_for_diagnosis(database, "gone", start, "can be taken over in ");
+    assert_eq!(seen["session_alive"], false, "{seen}");
+    let next = Dlock::on(database, ["status", "init"]).run().stdout;
+    assert!(next.starts_with("init: gone\n"), "{next}");
+    assert!(
+        next.contains("\nnext: You need not do anything: "),
+        "{next}"
+    );
+    let seen = wait_for_diagnosis(database, "expired", "expired ", "can be taken over");
+    assert_eq!(seen["state"], "expired", "{seen}");
+    // A release leaves no lease behind, so a second one has nothing to do.
+    let release = || Dlock::on(database, ["release", "-a", "init", "--yes"]).run();
+    eventually("the rule for a take-over allows the release", || {
+        release().status == Some(66)
     });
+    wait_for_diagnosis(database, "free", "free", "");
+    let entry = crate::history::runs(database, &[]);
+    let outcomes: Vec<_> = crate::history::endings(&entry)
+        .into_iter()
+        .map(|(it, _)| it)
+        .collect();
+    assert!(
+        outcomes.contains(&"revoked") && outcomes.contains(&"released"),
+        "{outcomes:?}"
+    );
 }
 
 #[test]
@@ -193,30 +193,28 @@ fn a_dead_waiter_is_ahead_of_nobody_and_leaves_with_the_last_grant() {
     });
 }
 
-#[test]
-fn the_first_waiter_of_a_dead_holder_says_that_it_is_gone() {
-    everywhere(|database| {
-        let holder = Holder::start(database, &["--ttl", "1m"]);
-        let waiter = Dlock::on(database, ["exec", "-a", "init", "--", "true"]).start();
-        waiter.wait_for_output("; you are next");
-        holder.running.crash();
-        waiter.wait_for_output(
-            "connection is gone: the holder is dead or cut off, can be taken over in ",
-        );
-    });
+on_each_flavour!(the_first_waiter_of_a_dead_holder_says_that_it_is_gone);
+fn the_first_waiter_of_a_dead_holder_says_that_it_is_gone(flavour: Flavour) {
+    let database = &shared(flavour).database("diagnosis");
+    let holder = Holder::start(database, &["--ttl", "1m"]);
+    let waiter = Dlock::on(database, ["exec", "-a", "init", "--", "true"]).start();
+    waiter.wait_for_output("; you are next");
+    holder.running.crash();
+    waiter.wait_for_output(
+        "connection is gone: the holder is dead or cut off, can be taken over in ",
+    );
 }
 
-#[test]
-fn a_holder_that_is_cut_off_is_reported_like_a_frozen_holder() {
-    everywhere(|database| {
-        let proxy = Proxy::to(database.port);
-        let through = Dlock::on(database, ["exec", "-a", "init"])
-            .env("DLOCK_URL", database.url_through(proxy.port()));
-        let holder = Holder::start_with(through, &TTL);
-        proxy.both(Flow::Lose);
-        wait_for_diagnosis(database, "not-renewing", "not renewed for ", "cut off");
-        holder.running.wait().expect(76, "", "cannot keep init: ");
-    });
+on_each_flavour!(a_holder_that_is_cut_off_is_reported_like_a_frozen_holder);
+fn a_holder_that_is_cut_off_is_reported_like_a_frozen_holder(flavour: Flavour) {
+    let database = &shared(flavour).database("diagnosis");
+    let proxy = Proxy::to(database.port);
+    let through = Dlock::on(database, ["exec", "-a", "init"])
+        .env("DLOCK_URL", database.url_through(proxy.port()));
+    let holder = Holder::start_with(through, &TTL);
+    proxy.both(Flow::Lose);
+    wait_for_diagnosis(database, "not-renewing", "not renewed for ", "cut off");
+    holder.running.wait().expect(76, "", "cannot keep init: ");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Tests that the files in `examples/` work as described, with the real dlock, on MariaDB and on MySQL.
+//! Tests that the files in `examples/` work as described, with the real dlock. Each example that contains SQL or is about
+//! leaders runs on MariaDB and on MySQL, the others on one of them.
 //!
 //! The examples run on a [`Host`], which has a folder with the jobs that the examples call. The environment of an
 //! example contains only the variables that the kubelet, cron or systemd would set, and a PATH with dlock's folder.
@@ -58,6 +59,10 @@ impl Host {
         stage.fifo("ready");
         stage.fifo("go");
         Self { database, stage }
+    }
+
+    fn of_this_test() -> Self {
+        Self::on(Flavour::of_this_test())
     }
 
     /// Runs `test` on each kind of server.

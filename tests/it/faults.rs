@@ -261,6 +261,8 @@ fn tests_and_rows_of_the_tables_of_the_documents_match() {
         let text = read(file);
         let tests = text.split("#[test]\nfn ").skip(1);
         let found = tests.filter_map(|test| test.split('(').next());
+        let on_each = text.split("\non_each_").skip(1);
+        let found = found.chain(on_each.filter_map(|line| line.split(['(', ')']).nth(1)));
         found.map(|name| format!("{subject}::{name}")).collect()
     };
     let names_below = |folder: &str| -> Vec<String> {

@@ -4,6 +4,7 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::{Stage, read_message, write_message};
+use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, shared};
 
 /// A database with dlock's tables and a table that belongs to the command.
@@ -156,48 +157,47 @@ fn check_returns_0_only_for_the_current_token() {
         .expect(64, "", "--token");
 }
 
-#[test]
-fn a_take_over_waits_for_a_fenced_transaction_and_makes_the_old_token_stale() {
-    everywhere(|mut scene| {
-        let run = scene.holder();
-        let mut transaction = scene.transaction(run.token).expect("the token is current");
-        run.running.crash();
-        // One contender uses --fence, and the other contender does not.
-        let log = scene.stage.path("log");
-        let script = r#"echo "$DLOCK_HOLDER" >> "$1""#;
-        let next: Vec<Running> = [&["--holder=fenced", "--fence"][..], &["--holder=plain"]]
-            .iter()
-            .map(|options| {
-                let next = scene.exec(options).args(["--", "sh", "-c", script, "sh"]);
-                let next = next.arg(&log).start();
-                next.wait_for_output("init is held by ");
-                next
-            })
-            .collect();
-        eventually("the lease expired more than 6 s ago", || {
-            scene.column::<Option<u8>>("expires_at<UTC_TIMESTAMP(6)-INTERVAL 6 SECOND") == Some(1)
-        });
-        scene
-            .exec(&["-n", "--", "true"])
-            .run()
-            .expect(75, "", "init is ");
-        assert_eq!(scene.column::<u64>("token"), run.token, "granted too early");
-        transaction
-            .query_drop("INSERT INTO site VALUES (1,'done')")
-            .expect("the command can write");
-        transaction
-            .query_drop("COMMIT")
-            .expect("the transaction commits");
-        for next in next {
-            next.wait().expect(0, "", "init ");
-        }
-        let holders = std::fs::read_to_string(log).expect("both contenders ran");
-        assert_eq!(holders.lines().count(), 2, "{holders}");
-        assert!(scene.column::<u64>("token") > run.token);
-        let stale = scene.transaction(run.token);
-        let stale = stale.expect_err("the token is stale").to_string();
-        assert!(stale.contains("1242"), "{stale}");
+on_each_flavour!(a_take_over_waits_for_a_fenced_transaction_and_makes_the_old_token_stale);
+fn a_take_over_waits_for_a_fenced_transaction_and_makes_the_old_token_stale(flavour: Flavour) {
+    let mut scene = Scene::on(flavour);
+    let run = scene.holder();
+    let mut transaction = scene.transaction(run.token).expect("the token is current");
+    run.running.crash();
+    // One contender uses --fence, and the other contender does not.
+    let log = scene.stage.path("log");
+    let script = r#"echo "$DLOCK_HOLDER" >> "$1""#;
+    let next: Vec<Running> = [&["--holder=fenced", "--fence"][..], &["--holder=plain"]]
+        .iter()
+        .map(|options| {
+            let next = scene.exec(options).args(["--", "sh", "-c", script, "sh"]);
+            let next = next.arg(&log).start();
+            next.wait_for_output("init is held by ");
+            next
+        })
+        .collect();
+    eventually("the lease expired more than 6 s ago", || {
+        scene.column::<Option<u8>>("expires_at<UTC_TIMESTAMP(6)-INTERVAL 6 SECOND") == Some(1)
     });
+    scene
+        .exec(&["-n", "--", "true"])
+        .run()
+        .expect(75, "", "init is ");
+    assert_eq!(scene.column::<u64>("token"), run.token, "granted too early");
+    transaction
+        .query_drop("INSERT INTO site VALUES (1,'done')")
+        .expect("the command can write");
+    transaction
+        .query_drop("COMMIT")
+        .expect("the transaction commits");
+    for next in next {
+        next.wait().expect(0, "", "init ");
+    }
+    let holders = std::fs::read_to_string(log).expect("both contenders ran");
+    assert_eq!(holders.lines().count(), 2, "{holders}");
+    assert!(scene.column::<u64>("token") > run.token);
+    let stale = scene.transaction(run.token);
+    let stale = stale.expect_err("the token is stale").to_string();
+    assert!(stale.contains("1242"), "{stale}");
 }
 
 #[test]
@@ -225,23 +225,22 @@ fn a_free_action_is_not_granted_during_a_fenced_transaction() {
     });
 }
 
-#[test]
-fn renewals_do_not_wait_for_the_transaction() {
-    everywhere(|mut scene| {
-        let run = scene.holder();
-        let transaction = scene.transaction(run.token).expect("the token is current");
-        eventually(
-            "the lease has been renewed for more than three times its ttl",
-            || scene.column::<u64>("TIMESTAMPDIFF(MICROSECOND,acquired_at,renewed_at)") > 7_000_000,
-        );
-        assert_eq!(scene.column::<u64>("token"), run.token);
-        let left: i64 = scene.column("TIMESTAMPDIFF(MICROSECOND,UTC_TIMESTAMP(6),expires_at)");
-        assert!(left > 0, "{left} us left");
-        scene.let_go();
-        let outcome = run.running.wait();
-        outcome.expect(0, "", "");
-        drop(transaction);
-    });
+on_each_flavour!(renewals_do_not_wait_for_the_transaction);
+fn renewals_do_not_wait_for_the_transaction(flavour: Flavour) {
+    let mut scene = Scene::on(flavour);
+    let run = scene.holder();
+    let transaction = scene.transaction(run.token).expect("the token is current");
+    eventually(
+        "the lease has been renewed for more than three times its ttl",
+        || scene.column::<u64>("TIMESTAMPDIFF(MICROSECOND,acquired_at,renewed_at)") > 7_000_000,
+    );
+    assert_eq!(scene.column::<u64>("token"), run.token);
+    let left: i64 = scene.column("TIMESTAMPDIFF(MICROSECOND,UTC_TIMESTAMP(6),expires_at)");
+    assert!(left > 0, "{left} us left");
+    scene.let_go();
+    let outcome = run.running.wait();
+    outcome.expect(0, "", "");
+    drop(transaction);
 }
 
 #[test]

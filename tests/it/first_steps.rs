@@ -107,65 +107,61 @@ fn explain_and_version_need_no_server_and_no_valid_environment() {
 
 #[test]
 fn list_prints_the_same_as_status_of_all_locks() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("list");
-        for name in ["job-10", "job-2", "init"] {
-            let run = Dlock::on(&database, ["exec", name, "--", "true"]);
-            run.run().expect(0, "", "");
-        }
-        for subcommand in ["list", "ls"] {
-            let table = Dlock::on(&database, [subcommand]).run();
-            let lines = table.stdout.lines();
-            let names: Vec<&str> = lines.filter_map(|line| line.split(' ').next()).collect();
-            assert_eq!(names, ["ACTION", "init", "job-2", "job-10"], "{table:?}");
-            let json = Dlock::on(&database, [subcommand, "--json"]).run();
-            let document: Value = serde_json::from_str(&json.stdout).expect("JSON");
-            let locks = document["locks"].as_array().expect("an array");
-            let names: Vec<_> = locks.iter().map(|lock| &lock["action"]).collect();
-            assert_eq!(names, ["init", "job-2", "job-10"], "{json:?}");
-        }
+    let database = shared(Flavour::of_this_test()).database("list");
+    for name in ["job-10", "job-2", "init"] {
+        let run = Dlock::on(&database, ["exec", name, "--", "true"]);
+        run.run().expect(0, "", "");
+    }
+    for subcommand in ["list", "ls"] {
+        let table = Dlock::on(&database, [subcommand]).run();
+        let lines = table.stdout.lines();
+        let names: Vec<&str> = lines.filter_map(|line| line.split(' ').next()).collect();
+        assert_eq!(names, ["ACTION", "init", "job-2", "job-10"], "{table:?}");
+        let json = Dlock::on(&database, [subcommand, "--json"]).run();
+        let document: Value = serde_json::from_str(&json.stdout).expect("JSON");
+        let locks = document["locks"].as_array().expect("an array");
+        let names: Vec<_> = locks.iter().map(|lock| &lock["action"]).collect();
+        assert_eq!(names, ["init", "job-2", "job-10"], "{json:?}");
     }
 }
 
 #[test]
 fn last_message_of_exec_contains_the_status_that_dlock_sets() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("statuses");
-        let exec = |options: &[&str], command: &[&str]| {
-            let exec = Dlock::on(&database, ["exec", "init"]).args(options);
-            exec.arg("--").args(command).run()
-        };
-        let last = |outcome: &Outcome| outcome.stderr.lines().last().unwrap_or("").to_owned();
+    let database = shared(Flavour::of_this_test()).database("statuses");
+    let exec = |options: &[&str], command: &[&str]| {
+        let exec = Dlock::on(&database, ["exec", "init"]).args(options);
+        exec.arg("--").args(command).run()
+    };
+    let last = |outcome: &Outcome| outcome.stderr.lines().last().unwrap_or("").to_owned();
 
-        let run = exec(&["--max-runtime=100ms"], &["sleep", "60"]);
-        assert_eq!(run.status, Some(124), "{run:?}");
-        assert_eq!(
-            last(&run),
-            "dlock: init has run for 100ms; stopping the command (exit status 124; see dlock explain 124)"
-        );
-        let run = exec(&[], &["no-such-command"]);
-        assert!(
-            last(&run).ends_with(" (exit status 127; see dlock explain 127)"),
-            "{run:?}"
-        );
+    let run = exec(&["--max-runtime=100ms"], &["sleep", "60"]);
+    assert_eq!(run.status, Some(124), "{run:?}");
+    assert_eq!(
+        last(&run),
+        "dlock: init has run for 100ms; stopping the command (exit status 124; see dlock explain 124)"
+    );
+    let run = exec(&[], &["no-such-command"]);
+    assert!(
+        last(&run).ends_with(" (exit status 127; see dlock explain 127)"),
+        "{run:?}"
+    );
 
-        // dlock passes this status on, so it explains nothing.
-        let run = exec(&[], &["sh", "-c", "exit 124"]);
-        assert_eq!((run.status, &*run.stderr), (Some(124), ""));
+    // dlock passes this status on, so it explains nothing.
+    let run = exec(&[], &["sh", "-c", "exit 124"]);
+    assert_eq!((run.status, &*run.stderr), (Some(124), ""));
 
-        let pause = ["release", "init", "--pause=1h", "--yes"];
-        assert_eq!(Dlock::on(&database, pause).run().status, Some(0));
-        let run = exec(&["-n"], &["true"]);
-        assert!(
-            last(&run).ends_with(" (exit status 75; see dlock explain 75)"),
-            "{run:?}"
-        );
-        let run = exec(&["-n", "-E", "9"], &["true"]);
-        assert!(
-            last(&run).ends_with(" (exit status 9, set by -E)"),
-            "{run:?}"
-        );
-    }
+    let pause = ["release", "init", "--pause=1h", "--yes"];
+    assert_eq!(Dlock::on(&database, pause).run().status, Some(0));
+    let run = exec(&["-n"], &["true"]);
+    assert!(
+        last(&run).ends_with(" (exit status 75; see dlock explain 75)"),
+        "{run:?}"
+    );
+    let run = exec(&["-n", "-E", "9"], &["true"]);
+    assert!(
+        last(&run).ends_with(" (exit status 9, set by -E)"),
+        "{run:?}"
+    );
 }
 
 /// Returns the lines of the section "Quick start" of a document that a user types.

@@ -11,7 +11,7 @@ use testkit::servers::{Database, Flavour, shared};
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
 
 fn database() -> Database {
-    shared(Flavour::MariaDb).database("hidden")
+    shared(Flavour::of_this_test()).database("hidden")
 }
 
 /// Returns `program` with `arguments`, which connects to `database` if it runs dlock.

@@ -73,43 +73,42 @@ fn connection_names(environment: &str) -> Vec<&str> {
 #[test]
 fn neither_the_command_nor_a_hook_gets_a_connection_variable() {
     let mut seen = Vec::new();
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("hidden");
-        let stage = Stage::new();
-        let socket = shared(flavour).socket().display().to_string();
-        for (what, variables) in sources(&stage, &database, socket) {
-            let hook_file = stage.path("hook");
-            let hook = format!("{ENVIRONMENT} > {}", hook_file.display());
-            let run = |options: &[&str]| {
-                let exec = ["exec", "-q", "-a", "x", "--on-event", &hook].into_iter();
-                let command = ["--", "sh", "-c", ENVIRONMENT];
-                let dlock = Dlock::new(exec.chain(options.iter().copied()).chain(command));
-                let dlock = dlock.env("KEPT", "1");
-                let set = |dlock: Dlock, (name, value): &(&str, String)| dlock.env(name, value);
-                let outcome = variables.iter().fold(dlock, set).run();
-                assert_eq!(outcome.status, Some(0), "{flavour}, {what}: {outcome:#?}");
-                let hook = fs::read_to_string(&hook_file).expect("the hook has run");
-                [outcome.stdout, hook]
-            };
-            let mut wanted: Vec<&str> = variables.iter().map(|(name, _)| *name).collect();
-            wanted.sort_unstable();
-            for environment in run(&[]) {
-                assert_eq!(connection_names(&environment), wanted, "{flavour}, {what}");
-            }
-            seen.extend(variables.iter().map(|(name, _)| *name));
-            for environment in run(&["--hide-credentials"]) {
-                let none: [&str; 0] = [];
-                assert_eq!(connection_names(&environment), none, "{flavour}, {what}");
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("hidden");
+    let stage = Stage::new();
+    let socket = shared(flavour).socket().display().to_string();
+    for (what, variables) in sources(&stage, &database, socket) {
+        let hook_file = stage.path("hook");
+        let hook = format!("{ENVIRONMENT} > {}", hook_file.display());
+        let run = |options: &[&str]| {
+            let exec = ["exec", "-q", "-a", "x", "--on-event", &hook].into_iter();
+            let command = ["--", "sh", "-c", ENVIRONMENT];
+            let dlock = Dlock::new(exec.chain(options.iter().copied()).chain(command));
+            let dlock = dlock.env("KEPT", "1");
+            let set = |dlock: Dlock, (name, value): &(&str, String)| dlock.env(name, value);
+            let outcome = variables.iter().fold(dlock, set).run();
+            assert_eq!(outcome.status, Some(0), "{flavour}, {what}: {outcome:#?}");
+            let hook = fs::read_to_string(&hook_file).expect("the hook has run");
+            [outcome.stdout, hook]
+        };
+        let mut wanted: Vec<&str> = variables.iter().map(|(name, _)| *name).collect();
+        wanted.sort_unstable();
+        for environment in run(&[]) {
+            assert_eq!(connection_names(&environment), wanted, "{flavour}, {what}");
+        }
+        seen.extend(variables.iter().map(|(name, _)| *name));
+        for environment in run(&["--hide-credentials"]) {
+            let none: [&str; 0] = [];
+            assert_eq!(connection_names(&environment), none, "{flavour}, {what}");
+            assert!(
+                !environment.contains(&database.password),
+                "{flavour}, {what}"
+            );
+            for kept in ["KEPT=1\n", "DLOCK_ACTION=x\n", "DLOCK_TOKEN="] {
                 assert!(
-                    !environment.contains(&database.password),
-                    "{flavour}, {what}"
+                    environment.contains(kept),
+                    "{flavour}, {what}: {environment}"
                 );
-                for kept in ["KEPT=1\n", "DLOCK_ACTION=x\n", "DLOCK_TOKEN="] {
-                    assert!(
-                        environment.contains(kept),
-                        "{flavour}, {what}: {environment}"
-                    );
-                }
             }
         }
     }
@@ -123,46 +122,45 @@ fn neither_the_command_nor_a_hook_gets_a_connection_variable() {
 
 #[test]
 fn nested_dlock_without_connection_variables_uses_its_own_config_file() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("nested");
-        let stage = Stage::new();
-        fs::create_dir(stage.path("dlock")).expect("the folder is writable");
-        let settings = format!(
-            "[dlock]\nhost = 127.0.0.1\nport = {}\nuser = {}\npassword = {}\ndatabase = {}\n",
-            database.port, database.user, database.password, database.name
-        );
-        private(&stage, "dlock/dlock.cnf", &settings);
-        let program = env!("CARGO_BIN_EXE_dlock");
-        let nested = format!("'{program}' check && '{program}' exec -a x -- sh -c \"$0\"");
-        let exec = [
-            "exec",
-            "-a",
-            "x",
-            "--hide-credentials",
-            "--",
-            "sh",
-            "-c",
-            &nested,
-            ENVIRONMENT,
-        ];
-        let run = || {
-            let dlock = Dlock::on(&database, exec).env("DLOCK_OPT_HIDE_CREDENTIALS", "yes");
-            dlock.env("DLOCK_HOST", "127.0.0.1")
-        };
-        // Without the file, the nested dlock has no settings.
-        run().run().expect(64, "", "no server (set --host");
-        let outcome = run().env("XDG_CONFIG_HOME", stage.path("")).run();
-        assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
-        assert!(
-            outcome.stdout.contains("DLOCK_TOKEN="),
-            "{flavour}: {outcome:#?}"
-        );
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("nested");
+    let stage = Stage::new();
+    fs::create_dir(stage.path("dlock")).expect("the folder is writable");
+    let settings = format!(
+        "[dlock]\nhost = 127.0.0.1\nport = {}\nuser = {}\npassword = {}\ndatabase = {}\n",
+        database.port, database.user, database.password, database.name
+    );
+    private(&stage, "dlock/dlock.cnf", &settings);
+    let program = env!("CARGO_BIN_EXE_dlock");
+    let nested = format!("'{program}' check && '{program}' exec -a x -- sh -c \"$0\"");
+    let exec = [
+        "exec",
+        "-a",
+        "x",
+        "--hide-credentials",
+        "--",
+        "sh",
+        "-c",
+        &nested,
+        ENVIRONMENT,
+    ];
+    let run = || {
+        let dlock = Dlock::on(&database, exec).env("DLOCK_OPT_HIDE_CREDENTIALS", "yes");
+        dlock.env("DLOCK_HOST", "127.0.0.1")
+    };
+    // Without the file, the nested dlock has no settings.
+    run().run().expect(64, "", "no server (set --host");
+    let outcome = run().env("XDG_CONFIG_HOME", stage.path("")).run();
+    assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
+    assert!(
+        outcome.stdout.contains("DLOCK_TOKEN="),
+        "{flavour}: {outcome:#?}"
+    );
 }
 
 #[test]
 fn nested_dlock_hides_the_variables_from_its_command() {
-    let database = shared(Flavour::MariaDb).database("hidden");
+    let database = shared(Flavour::of_this_test()).database("hidden");
     let program = env!("CARGO_BIN_EXE_dlock");
     let nested = [
         "exec",

@@ -6,17 +6,23 @@ use mysql::prelude::Queryable;
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, eventually};
 use testkit::command::{Stage, read_message, write_message};
+use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, shared};
 
 /// Runs `test` with a new database on each kind of server.
 fn everywhere(test: impl Fn(&Database)) {
     for flavour in Flavour::ALL {
-        let database = shared(flavour).database("history");
-        Dlock::on(&database, ["setup", "-q"])
-            .run()
-            .expect(0, "", "");
-        test(&database);
+        test(&set_up(flavour));
     }
+}
+
+/// Creates a database with dlock's tables.
+fn set_up(flavour: Flavour) -> Database {
+    let database = shared(flavour).database("history");
+    Dlock::on(&database, ["setup", "-q"])
+        .run()
+        .expect(0, "", "");
+    database
 }
 
 /// Runs the shell code `script` under `dlock exec` with `options`, and asserts the exit status.
@@ -142,33 +148,32 @@ fn an_expired_run_is_lost_and_a_run_with_a_freed_row_is_revoked() {
     });
 }
 
-#[test]
-fn a_run_whose_dlock_was_killed_is_lost() {
-    everywhere(|database| {
-        let stage = Stage::new();
-        let ready = stage.fifo("ready");
-        let holder = Dlock::on(
-            database,
-            ["exec", "-a", "init", "--ttl=2s", "--", "sh", "-c"],
-        )
-        .arg(r#"echo $$ > "$1"; exec sleep 600"#)
-        .arg("sh")
-        .arg(&ready)
-        .start();
-        read_message(&ready);
-        holder.crash();
-        eventually("the lease has been over for a while", || {
-            let status = Dlock::on(database, ["status", "--json", "init"]).run();
-            let document: Value = serde_json::from_str(&status.stdout).expect("JSON");
-            document["locks"][0]["expires_in_ms"].as_i64() < Some(-1500)
-        });
-        exec(database, &["-a", "init", "-q", "--ttl=2s"], "exit 0", 0);
-        let runs = runs(database, &[]);
-        assert_eq!(endings(&runs), [("exited", Some(0)), ("lost", None)]);
-        // The run ended with its lease, and not at the take-over.
-        let ago = |run: usize| runs[run]["ended_ago_ms"].as_u64().expect("a number");
-        assert!(ago(1) >= ago(0) + 1500, "{runs:?}");
+on_each_flavour!(a_run_whose_dlock_was_killed_is_lost);
+fn a_run_whose_dlock_was_killed_is_lost(flavour: Flavour) {
+    let database = &set_up(flavour);
+    let stage = Stage::new();
+    let ready = stage.fifo("ready");
+    let holder = Dlock::on(
+        database,
+        ["exec", "-a", "init", "--ttl=2s", "--", "sh", "-c"],
+    )
+    .arg(r#"echo $$ > "$1"; exec sleep 600"#)
+    .arg("sh")
+    .arg(&ready)
+    .start();
+    read_message(&ready);
+    holder.crash();
+    eventually("the lease has been over for a while", || {
+        let status = Dlock::on(database, ["status", "--json", "init"]).run();
+        let document: Value = serde_json::from_str(&status.stdout).expect("JSON");
+        document["locks"][0]["expires_in_ms"].as_i64() < Some(-1500)
     });
+    exec(database, &["-a", "init", "-q", "--ttl=2s"], "exit 0", 0);
+    let runs = runs(database, &[]);
+    assert_eq!(endings(&runs), [("exited", Some(0)), ("lost", None)]);
+    // The run ended with its lease, and not at the take-over.
+    let ago = |run: usize| runs[run]["ended_ago_ms"].as_u64().expect("a number");
+    assert!(ago(1) >= ago(0) + 1500, "{runs:?}");
 }
 
 #[test]

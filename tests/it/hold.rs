@@ -146,221 +146,210 @@ fn contend(database: &Database) -> Option<i32> {
     Dlock::on(database, contend).run().status
 }
 
-fn on_both(scenario: fn(Database)) {
-    for flavour in Flavour::ALL {
-        scenario(shared(flavour).database("hold"));
-    }
+fn database() -> Database {
+    shared(Flavour::of_this_test()).database("hold")
 }
 
 #[test]
 fn program_holds_the_lock_until_it_closes_stdin() {
-    on_both(|database| {
-        let url = database.url();
-        let mut hold = Hold::start(&url, &["--holder=app"]);
-        let granted = hold.event("granted");
-        let (stop_at, deadline) = (&granted["stop_at_ms"], &granted["deadline_ms"]);
-        let (stop_at, deadline) = (stop_at.as_u64(), deadline.as_u64());
-        assert!(Some(now()) < stop_at && stop_at < deadline, "{granted}");
-        assert!(deadline < Some(now() + 6_000), "{granted}");
-        assert_eq!(granted["format"], json!(1));
-        assert_eq!(granted["holder"], json!("app"));
-        assert_eq!(granted["env"]["DLOCK_ACTION"], json!("init"));
-        assert_eq!(contend(&database), Some(75));
-        let mut waiter = Hold::start(&url, &[]);
-        assert_eq!(waiter.event("waiting")["holder"], json!("app"));
-        let renewed = hold.event("renewed");
-        assert!(renewed["stop_at_ms"].as_u64() > stop_at, "{renewed}");
+    let database = database();
+    let url = database.url();
+    let mut hold = Hold::start(&url, &["--holder=app"]);
+    let granted = hold.event("granted");
+    let (stop_at, deadline) = (&granted["stop_at_ms"], &granted["deadline_ms"]);
+    let (stop_at, deadline) = (stop_at.as_u64(), deadline.as_u64());
+    assert!(Some(now()) < stop_at && stop_at < deadline, "{granted}");
+    assert!(deadline < Some(now() + 6_000), "{granted}");
+    assert_eq!(granted["format"], json!(1));
+    assert_eq!(granted["holder"], json!("app"));
+    assert_eq!(granted["env"]["DLOCK_ACTION"], json!("init"));
+    assert_eq!(contend(&database), Some(75));
+    let mut waiter = Hold::start(&url, &[]);
+    assert_eq!(waiter.event("waiting")["holder"], json!("app"));
+    let renewed = hold.event("renewed");
+    assert!(renewed["stop_at_ms"].as_u64() > stop_at, "{renewed}");
 
-        hold.close();
-        hold.event("released");
-        assert_eq!(hold.next(), None);
-        assert_eq!(hold.status(), Some(0));
-        assert!(waiter.event("granted")["token"].as_u64() > granted["token"].as_u64());
-        waiter.close();
-        assert_eq!(waiter.status(), Some(0));
-        let history = Dlock::on(&database, ["history", "init", "--json"]).run();
-        let history: Value = serde_json::from_str(&history.stdout).expect("JSON");
-        assert_eq!(history["runs"][1]["outcome"], json!("exited"), "{history}");
-        assert_eq!(history["runs"][1]["token"], granted["token"], "{history}");
-    });
+    hold.close();
+    hold.event("released");
+    assert_eq!(hold.next(), None);
+    assert_eq!(hold.status(), Some(0));
+    assert!(waiter.event("granted")["token"].as_u64() > granted["token"].as_u64());
+    waiter.close();
+    assert_eq!(waiter.status(), Some(0));
+    let history = Dlock::on(&database, ["history", "init", "--json"]).run();
+    let history: Value = serde_json::from_str(&history.stdout).expect("JSON");
+    assert_eq!(history["runs"][1]["outcome"], json!("exited"), "{history}");
+    assert_eq!(history["runs"][1]["token"], granted["token"], "{history}");
 }
 
 /// A program may work until the published instant, so the lock is not free before, unless it closes stdin.
 #[test]
 fn program_that_is_told_to_stop_has_the_lock_until_it_closes_stdin() {
-    on_both(|database| {
-        let release = |hold: &Hold| hold.signal("TERM");
-        let mut hold = Hold::start(&database.url(), &[]);
-        hold.event("granted");
-        release(&hold);
-        assert_eq!(hold.event("lost")["status"], json!(0));
-        assert_eq!(contend(&database), Some(75));
-        hold.close();
-        hold.event("released");
-        assert_eq!(hold.status(), Some(0));
+    let database = database();
+    let release = |hold: &Hold| hold.signal("TERM");
+    let mut hold = Hold::start(&database.url(), &[]);
+    hold.event("granted");
+    release(&hold);
+    assert_eq!(hold.event("lost")["status"], json!(0));
+    assert_eq!(contend(&database), Some(75));
+    hold.close();
+    hold.event("released");
+    assert_eq!(hold.status(), Some(0));
 
-        let mut hold = Hold::start(&database.url(), &[]);
-        hold.event("granted");
-        let operator = ["release", "init", "--yes", "--operator=ops"];
-        let released = Dlock::on(&database, operator).run();
-        released.expect(0, "", "init is released");
-        let lost = hold.event("lost");
-        assert_eq!((&lost["by"], &lost["status"]), (&json!("ops"), &json!(76)));
-        assert_eq!(contend(&database), Some(75));
-        hold.close();
-        assert_eq!(hold.next(), None, "a lost lease is not released");
-        assert_eq!(hold.status(), Some(76));
-        assert_eq!(contend(&database), Some(0));
-    });
+    let mut hold = Hold::start(&database.url(), &[]);
+    hold.event("granted");
+    let operator = ["release", "init", "--yes", "--operator=ops"];
+    let released = Dlock::on(&database, operator).run();
+    released.expect(0, "", "init is released");
+    let lost = hold.event("lost");
+    assert_eq!((&lost["by"], &lost["status"]), (&json!("ops"), &json!(76)));
+    assert_eq!(contend(&database), Some(75));
+    hold.close();
+    assert_eq!(hold.next(), None, "a lost lease is not released");
+    assert_eq!(hold.status(), Some(76));
+    assert_eq!(contend(&database), Some(0));
 }
 
 /// The program does nothing: the published deadline ends its time.
 #[test]
 fn lease_of_a_program_that_does_not_stop_ends_at_the_published_deadline() {
-    on_both(|database| {
-        let mut hold = Hold::start(&database.url(), &["--max-runtime=100ms"]);
-        let granted = hold.event("granted");
-        assert_eq!(hold.event("lost")["status"], json!(124));
-        hold.event("released");
-        assert!(Some(now()) >= granted["deadline_ms"].as_u64());
-        assert_eq!(hold.status(), Some(124));
-    });
+    let database = database();
+    let mut hold = Hold::start(&database.url(), &["--max-runtime=100ms"]);
+    let granted = hold.event("granted");
+    assert_eq!(hold.event("lost")["status"], json!(124));
+    hold.event("released");
+    assert!(Some(now()) >= granted["deadline_ms"].as_u64());
+    assert_eq!(hold.status(), Some(124));
 }
 
 #[test]
 fn program_without_a_server_learns_that_its_lease_is_lost() {
-    on_both(|database| {
-        let proxy = Proxy::to(database.port);
-        let mut hold = Hold::start(&database.url_through(proxy.port()), &["--grace=1s"]);
-        let mut stop_at = hold.event("granted")["stop_at_ms"].as_u64();
-        proxy.door(AcceptMode::Refused);
-        proxy.reset();
-        let lost = loop {
-            let event = hold.next().expect("an event follows");
-            match event["event"].as_str() {
-                Some("renewed") => stop_at = event["stop_at_ms"].as_u64(),
-                Some("failing") => {}
-                _ => break event,
-            }
-        };
-        assert_eq!(lost["event"], json!("lost"), "{lost}");
-        assert!(Some(now()) >= stop_at);
-        assert_eq!(hold.next(), None);
-        assert_eq!(hold.status(), Some(76));
-    });
+    let database = database();
+    let proxy = Proxy::to(database.port);
+    let mut hold = Hold::start(&database.url_through(proxy.port()), &["--grace=1s"]);
+    let mut stop_at = hold.event("granted")["stop_at_ms"].as_u64();
+    proxy.door(AcceptMode::Refused);
+    proxy.reset();
+    let lost = loop {
+        let event = hold.next().expect("an event follows");
+        match event["event"].as_str() {
+            Some("renewed") => stop_at = event["stop_at_ms"].as_u64(),
+            Some("failing") => {}
+            _ => break event,
+        }
+    };
+    assert_eq!(lost["event"], json!("lost"), "{lost}");
+    assert!(Some(now()) >= stop_at);
+    assert_eq!(hold.next(), None);
+    assert_eq!(hold.status(), Some(76));
 }
 
 /// The server does not respond to the release.
 #[test]
 fn status_says_that_the_release_is_not_confirmed() {
-    on_both(|database| {
-        let proxy = Proxy::to(database.port);
-        let mut hold = Hold::start(&database.url_through(proxy.port()), &[]);
-        hold.event("granted");
-        proxy.both(Flow::Hold);
-        proxy.door(AcceptMode::Silent);
-        hold.close();
-        while let Some(event) = hold.next() {
-            assert_ne!(event["event"], json!("released"));
-        }
-        assert_eq!(hold.status(), Some(69));
-    });
+    let database = database();
+    let proxy = Proxy::to(database.port);
+    let mut hold = Hold::start(&database.url_through(proxy.port()), &[]);
+    hold.event("granted");
+    proxy.both(Flow::Hold);
+    proxy.door(AcceptMode::Silent);
+    hold.close();
+    while let Some(event) = hold.next() {
+        assert_ne!(event["event"], json!("released"));
+    }
+    assert_eq!(hold.status(), Some(69));
 }
 
 /// A killed or frozen dlock publishes nothing more, so the instants that the program knows are at most too early.
 #[test]
 fn lock_of_a_killed_or_frozen_dlock_is_not_free_before_the_published_instant() {
-    on_both(|database| {
-        for signal in ["KILL", "STOP"] {
-            let mut hold = Hold::start(&database.url(), &[]);
-            let stop_at = hold.event("granted")["stop_at_ms"].as_u64();
-            hold.signal(signal);
-            let next = ["exec", "init", "--ttl=6s", "--", "true"];
-            assert_eq!(Dlock::on(&database, next).run().status, Some(0));
-            assert!(Some(now()) >= stop_at, "{signal}");
-            hold.close();
-            if signal == "STOP" {
-                hold.signal("CONT");
-                assert_eq!(hold.status(), Some(76));
-            }
+    let database = database();
+    for signal in ["KILL", "STOP"] {
+        let mut hold = Hold::start(&database.url(), &[]);
+        let stop_at = hold.event("granted")["stop_at_ms"].as_u64();
+        hold.signal(signal);
+        let next = ["exec", "init", "--ttl=6s", "--", "true"];
+        assert_eq!(Dlock::on(&database, next).run().status, Some(0));
+        assert!(Some(now()) >= stop_at, "{signal}");
+        hold.close();
+        if signal == "STOP" {
+            hold.signal("CONT");
+            assert_eq!(hold.status(), Some(76));
         }
-    });
+    }
 }
 
 #[test]
 fn state_file_shows_the_published_instants_while_the_lock_is_held() {
-    on_both(|database| {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let file = folder.path().join("state");
-        let option = format!("--state-file={}", file.display());
-        let mut hold = Hold::start(&database.url(), &[&option]);
-        let token = hold.event("granted")["token"].clone();
-        let renewed = hold.event("renewed");
-        let state = || -> Option<Value> {
-            let text = fs::read_to_string(&file).ok()?;
-            Some(serde_json::from_str(&text).expect("the file is complete"))
-        };
-        eventually("the file shows the renewal", || {
-            state().is_some_and(|it| it["stop_at_ms"].as_u64() >= renewed["stop_at_ms"].as_u64())
-        });
-        assert_eq!(state().map(|it| it["token"].clone()), Some(token));
-        let mut waiter = Hold::start(&database.url(), &[&option]);
-        waiter.event("waiting");
-        waiter.close();
-        assert_eq!(waiter.status(), Some(75));
-        assert!(file.exists(), "a waiter has not written the file");
-        hold.signal("TERM");
-        eventually("the file is removed", || !file.exists());
-        hold.event("lost");
-        hold.close();
-        assert_eq!(hold.status(), Some(0));
-        assert!(!file.exists());
-
-        let option = format!("--state-file={}/no/such/folder", folder.path().display());
-        let hold = Dlock::on(&database, ["hold", "init", &option]);
-        let hold = hold.stdin(Stdio::null()).start();
-        hold.wait_for_output("cannot write the state file: ");
-        hold.signal("TERM");
-        assert_eq!(hold.wait().status, Some(0));
+    let database = database();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("state");
+    let option = format!("--state-file={}", file.display());
+    let mut hold = Hold::start(&database.url(), &[&option]);
+    let token = hold.event("granted")["token"].clone();
+    let renewed = hold.event("renewed");
+    let state = || -> Option<Value> {
+        let text = fs::read_to_string(&file).ok()?;
+        Some(serde_json::from_str(&text).expect("the file is complete"))
+    };
+    eventually("the file shows the renewal", || {
+        state().is_some_and(|it| it["stop_at_ms"].as_u64() >= renewed["stop_at_ms"].as_u64())
     });
+    assert_eq!(state().map(|it| it["token"].clone()), Some(token));
+    let mut waiter = Hold::start(&database.url(), &[&option]);
+    waiter.event("waiting");
+    waiter.close();
+    assert_eq!(waiter.status(), Some(75));
+    assert!(file.exists(), "a waiter has not written the file");
+    hold.signal("TERM");
+    eventually("the file is removed", || !file.exists());
+    hold.event("lost");
+    hold.close();
+    assert_eq!(hold.status(), Some(0));
+    assert!(!file.exists());
+
+    let option = format!("--state-file={}/no/such/folder", folder.path().display());
+    let hold = Dlock::on(&database, ["hold", "init", &option]);
+    let hold = hold.stdin(Stdio::null()).start();
+    hold.wait_for_output("cannot write the state file: ");
+    hold.signal("TERM");
+    assert_eq!(hold.wait().status, Some(0));
 }
 
 #[test]
 fn wait_for_the_lock_ends_with_stdin() {
-    on_both(|database| {
-        let mut holder = Hold::start(&database.url(), &[]);
-        holder.event("granted");
-        let mut waiter = Hold::start(&database.url(), &[]);
-        waiter.event("waiting");
-        waiter.close();
-        assert_eq!(waiter.next(), None);
-        assert_eq!(waiter.status(), Some(75));
-    });
+    let database = database();
+    let mut holder = Hold::start(&database.url(), &[]);
+    holder.event("granted");
+    let mut waiter = Hold::start(&database.url(), &[]);
+    waiter.event("waiting");
+    waiter.close();
+    assert_eq!(waiter.next(), None);
+    assert_eq!(waiter.status(), Some(75));
 }
 
 /// The pipe is full, so dlock cannot write an event.
 #[test]
 fn reader_that_does_not_read_delays_no_renewal() {
-    on_both(|database| {
-        let (reader, mut writer) = io::pipe().expect("a pipe");
-        let size = rustix::pipe::fcntl_getpipe_size(&reader).expect("the pipe has a size");
-        writer
-            .write_all(&vec![b' '; size])
-            .expect("the bytes fit into the pipe");
-        let mut hold = Command::new(DLOCK)
-            .args(["hold", "init", "--json", "--ttl=6s"])
-            .env("DLOCK_URL", database.url())
-            .stdin(Stdio::piped())
-            .stdout(writer)
-            .spawn()
-            .expect("dlock can be started");
-        eventually("the lease is renewed", || {
-            renewals_of_any(&database) >= Some(2)
-        });
-        drop(hold.stdin.take());
-        assert_eq!(hold.wait().expect("dlock ends").code(), Some(0));
-        assert_eq!(contend(&database), Some(0));
+    let database = database();
+    let (reader, mut writer) = io::pipe().expect("a pipe");
+    let size = rustix::pipe::fcntl_getpipe_size(&reader).expect("the pipe has a size");
+    writer
+        .write_all(&vec![b' '; size])
+        .expect("the bytes fit into the pipe");
+    let mut hold = Command::new(DLOCK)
+        .args(["hold", "init", "--json", "--ttl=6s"])
+        .env("DLOCK_URL", database.url())
+        .stdin(Stdio::piped())
+        .stdout(writer)
+        .spawn()
+        .expect("dlock can be started");
+    eventually("the lease is renewed", || {
+        renewals_of_any(&database) >= Some(2)
     });
+    drop(hold.stdin.take());
+    assert_eq!(hold.wait().expect("dlock ends").code(), Some(0));
+    assert_eq!(contend(&database), Some(0));
 }
 
 /// Returns the number of renewals of the lease. None if there is no row.
@@ -374,69 +363,67 @@ fn renewals_of_any(database: &Database) -> Option<u64> {
 /// This process is the program.
 #[test]
 fn processes_of_the_program_run_under_its_lease() {
-    on_both(|database| {
-        let mut hold = Hold::start(&database.url(), &[]);
-        let granted = hold.event("granted");
-        let inside = |arguments: &[&str]| {
-            let variables = granted["env"].as_object().expect("an object");
-            let dlock = Dlock::on(&database, arguments).stdin(Stdio::null());
-            let with = |dlock: Dlock, (name, value): (&String, &Value)| {
-                dlock.env(name, value.as_str().expect("a text"))
-            };
-            variables.iter().fold(dlock, with).run()
+    let database = database();
+    let mut hold = Hold::start(&database.url(), &[]);
+    let granted = hold.event("granted");
+    let inside = |arguments: &[&str]| {
+        let variables = granted["env"].as_object().expect("an object");
+        let dlock = Dlock::on(&database, arguments).stdin(Stdio::null());
+        let with = |dlock: Dlock, (name, value): (&String, &Value)| {
+            dlock.env(name, value.as_str().expect("a text"))
         };
-        inside(&["exec", "init", "--", "echo", "inner"]).expect(0, "inner\n", "");
-        inside(&["check"]).expect(0, "", "");
-        inside(&["hold", "init", "-n"]).expect(64, "", "an outer dlock holds init already");
-        hold.close();
-        assert_eq!(hold.status(), Some(0));
-        assert_eq!(inside(&["check"]).status, Some(76));
-    });
+        variables.iter().fold(dlock, with).run()
+    };
+    inside(&["exec", "init", "--", "echo", "inner"]).expect(0, "inner\n", "");
+    inside(&["check"]).expect(0, "", "");
+    inside(&["hold", "init", "-n"]).expect(64, "", "an outer dlock holds init already");
+    hold.close();
+    assert_eq!(hold.status(), Some(0));
+    assert_eq!(inside(&["check"]).status, Some(76));
 }
 
 /// Without a program that reads stdin, only a signal ends the hold.
 #[test]
 fn hold_of_a_service_ends_with_sigterm_and_with_its_lease() {
-    on_both(|database| {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let socket = folder.path().join("notify");
-        let manager = UnixDatagram::bind(&socket).expect("the path is free");
-        let patience = manager.set_read_timeout(Some(PATIENCE));
-        patience.expect("the time is not 0");
-        let start = || {
-            Dlock::on(&database, ["hold", "init", "--ttl=6s", "-v"])
-                .stdin(Stdio::null())
-                .env("NOTIFY_SOCKET", &socket)
-                .start()
-        };
-        let state = || {
-            let mut state = [0; 64];
-            let length = manager.recv(&mut state).expect("a message");
-            String::from_utf8_lossy(&state[..length]).into_owned()
-        };
-        let hold = start();
-        assert_eq!(state(), "READY=1");
-        hold.signal("TERM");
-        let outcome = hold.wait();
-        assert_eq!(outcome.status, Some(0), "{outcome:?}");
-        assert_eq!(state(), "STOPPING=1");
-        assert_eq!(contend(&database), Some(0));
+    let database = database();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let socket = folder.path().join("notify");
+    let manager = UnixDatagram::bind(&socket).expect("the path is free");
+    let patience = manager.set_read_timeout(Some(PATIENCE));
+    patience.expect("the time is not 0");
+    let start = || {
+        Dlock::on(&database, ["hold", "init", "--ttl=6s", "-v"])
+            .stdin(Stdio::null())
+            .env("NOTIFY_SOCKET", &socket)
+            .start()
+    };
+    let state = || {
+        let mut state = [0; 64];
+        let length = manager.recv(&mut state).expect("a message");
+        String::from_utf8_lossy(&state[..length]).into_owned()
+    };
+    let hold = start();
+    assert_eq!(state(), "READY=1");
+    hold.signal("TERM");
+    let outcome = hold.wait();
+    assert_eq!(outcome.status, Some(0), "{outcome:?}");
+    assert_eq!(state(), "STOPPING=1");
+    assert_eq!(contend(&database), Some(0));
 
-        let hold = start();
-        hold.wait_for_output("acquired init");
-        let operator = ["release", "init", "--yes", "--operator=ops"];
-        let released = Dlock::on(&database, operator).run();
-        released.expect(0, "", "init is released");
-        let outcome = hold.wait();
-        let token = outcome.stdout.trim_end();
-        assert!(token.parse::<u64>().is_ok(), "only the token: {outcome:?}");
-        let text = "lost init: released by ops; the hold ends";
-        assert!(outcome.stderr.contains(text), "{outcome:?}");
-        assert_eq!(outcome.status, Some(76));
-        assert_eq!(
-            contend(&database),
-            Some(75),
-            "the lease is left until its end"
-        );
-    });
+    let hold = start();
+    hold.wait_for_output("acquired init");
+    let operator = ["release", "init", "--yes", "--operator=ops"];
+    let released = Dlock::on(&database, operator).run();
+    released.expect(0, "", "init is released");
+    let outcome = hold.wait();
+    let token = outcome.stdout.trim_end();
+    assert!(token.parse::<u64>().is_ok(), "only the token: {outcome:?}");
+    let text = "lost init: released by ops; the hold ends";
+    assert!(outcome.stderr.contains(text), "{outcome:?}");
+    assert_eq!(outcome.status, Some(76));
+    assert_eq!(
+        contend(&database),
+        Some(75),
+        "the lease is left until its end"
+    );
 }

@@ -148,10 +148,8 @@ impl Drop for Bystander {
     }
 }
 
-fn on_both(scenario: fn(Database)) {
-    for flavour in Flavour::ALL {
-        scenario(shared(flavour).database("hold_pid"));
-    }
+fn database() -> Database {
+    shared(Flavour::of_this_test()).database("hold_pid")
 }
 
 /// Returns the runs of `init` in the history, the latest first.
@@ -179,22 +177,21 @@ fn is_free(database: &Database) -> bool {
 
 #[test]
 fn processes_of_a_script_do_not_outlive_it() {
-    on_both(|database| {
-        for is_killed in [false, true] {
-            let script = Script::start(&database, "--ttl=10m");
-            let next = script.next(&database);
-            match is_killed {
-                true => signal(script.pid, "KILL"),
-                false => script.runs("exit 4"),
-            }
-            next.wait().expect(0, "alone\n", "init is held by");
-            let left = format!("that process {} of init left running", script.pid);
-            let outcome = script.running.wait();
-            assert!(outcome.stderr.contains(&left), "{outcome:?}");
-            let status = (!is_killed).then_some(4);
-            assert_eq!(outcome.status, status, "{outcome:?}");
+    let database = database();
+    for is_killed in [false, true] {
+        let script = Script::start(&database, "--ttl=10m");
+        let next = script.next(&database);
+        match is_killed {
+            true => signal(script.pid, "KILL"),
+            false => script.runs("exit 4"),
         }
-    });
+        next.wait().expect(0, "alone\n", "init is held by");
+        let left = format!("that process {} of init left running", script.pid);
+        let outcome = script.running.wait();
+        assert!(outcome.stderr.contains(&left), "{outcome:?}");
+        let status = (!is_killed).then_some(4);
+        assert_eq!(outcome.status, status, "{outcome:?}");
+    }
 }
 
 /// Starts a script with a ttl, lets `happen` happen, and asserts that its processes are dead before the next command starts.
@@ -213,78 +210,73 @@ fn stopped_by(database: &Database, options: &str, happen: impl FnOnce(&Script)) 
 
 #[test]
 fn killed_holder_takes_the_script_with_it_at_once() {
-    on_both(|database| {
-        let outcome = stopped_by(&database, "--ttl=10m", |script| {
-            signal(script.holder, "KILL");
-        });
-        assert_eq!(outcome.status, None, "{outcome:?}");
+    let database = database();
+    let outcome = stopped_by(&database, "--ttl=10m", |script| {
+        signal(script.holder, "KILL");
     });
+    assert_eq!(outcome.status, None, "{outcome:?}");
 }
 
 #[test]
 fn script_of_a_frozen_holder_is_dead_before_its_lease_ends() {
-    on_both(|database| {
-        let outcome = stopped_by(&database, "--ttl=6s --grace=1s", |script| {
-            signal(script.holder, "STOP");
-        });
-        assert!(outcome.stderr.contains("stopping process "), "{outcome:?}");
+    let database = database();
+    let outcome = stopped_by(&database, "--ttl=6s --grace=1s", |script| {
+        signal(script.holder, "STOP");
     });
+    assert!(outcome.stderr.contains("stopping process "), "{outcome:?}");
 }
 
 #[test]
 fn holder_kills_the_script_if_the_monitor_is_killed() {
-    on_both(|database| {
-        let outcome = stopped_by(&database, "--ttl=10m", |script| {
-            signal(script.monitor(), "KILL");
-        });
-        assert_eq!(outcome.status, None, "{outcome:?}");
-        let text = "the monitor of init was killed; killing process ";
-        assert!(outcome.stderr.contains(text), "{outcome:?}");
+    let database = database();
+    let outcome = stopped_by(&database, "--ttl=10m", |script| {
+        signal(script.monitor(), "KILL");
     });
+    assert_eq!(outcome.status, None, "{outcome:?}");
+    let text = "the monitor of init was killed; killing process ";
+    assert!(outcome.stderr.contains(text), "{outcome:?}");
 }
 
 #[test]
 fn operator_stops_a_script() {
-    on_both(|database| {
-        let outcome = stopped_by(&database, "--ttl=60s --grace=1s", |script| {
-            script.runs(r"trap 'echo stopped' TERM; echo ready");
-            eventually("the trap is set", || {
-                script.running.stdout_so_far() == "ready\n"
-            });
-            let operator = ["release", "init", "--yes", "--operator=ops"];
-            let released = Dlock::on(&database, operator).run();
-            released.expect(0, "", "init is released");
+    let database = database();
+    let outcome = stopped_by(&database, "--ttl=60s --grace=1s", |script| {
+        script.runs(r"trap 'echo stopped' TERM; echo ready");
+        eventually("the trap is set", || {
+            script.running.stdout_so_far() == "ready\n"
         });
-        let text = "lost init: released by ops; stopping process ";
-        assert!(outcome.stderr.contains(text), "{outcome:?}");
-        assert_eq!(outcome.stdout, "ready\nstopped\n", "{outcome:?}");
-        let run = &runs(&database)[1];
-        assert_eq!(run["outcome"], "revoked", "{run}");
-        let command = run["command"].as_str().expect("a text");
-        assert!(
-            command.starts_with("hold ") && command.ends_with(" (sh)"),
-            "{command}"
-        );
+        let operator = ["release", "init", "--yes", "--operator=ops"];
+        let released = Dlock::on(&database, operator).run();
+        released.expect(0, "", "init is released");
     });
+    let text = "lost init: released by ops; stopping process ";
+    assert!(outcome.stderr.contains(text), "{outcome:?}");
+    assert_eq!(outcome.stdout, "ready\nstopped\n", "{outcome:?}");
+    let run = &runs(&database)[1];
+    assert_eq!(run["outcome"], "revoked", "{run}");
+    let command = run["command"].as_str().expect("a text");
+    assert!(
+        command.starts_with("hold ") && command.ends_with(" (sh)"),
+        "{command}"
+    );
 }
 
 #[test]
 fn script_is_dead_before_a_lease_ends_that_a_frozen_server_does_not_renew() {
-    on_both(|database| {
-        let proxy = Proxy::to(database.port);
-        let script = Script::start_on(&database.url_through(proxy.port()), "--ttl=6s --grace=1s");
-        let next = script.next(&database);
-        proxy.both(Flow::Hold);
-        proxy.door(AcceptMode::Silent);
-        next.wait().expect(0, "alone\n", "init is held by");
-        let outcome = script.running.wait();
-        assert!(outcome.stderr.contains("cannot keep init: "), "{outcome:?}");
-    });
+    let database = database();
+    let proxy = Proxy::to(database.port);
+    let script = Script::start_on(&database.url_through(proxy.port()), "--ttl=6s --grace=1s");
+    let next = script.next(&database);
+    proxy.both(Flow::Hold);
+    proxy.door(AcceptMode::Silent);
+    next.wait().expect(0, "alone\n", "init is held by");
+    let outcome = script.running.wait();
+    assert!(outcome.stderr.contains("cannot keep init: "), "{outcome:?}");
 }
 
 #[test]
 fn script_that_is_only_told_about_the_loss_goes_on() {
-    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let database = database();
     let script = Script::start(&database, "--ttl=6s --on-lost=report");
     let released = Dlock::on(&database, ["release", "init", "--yes", "--operator=ops"]).run();
     released.expect(0, "", "init is released");

@@ -7,6 +7,7 @@ use ::mysql::prelude::Queryable;
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, Outcome, eventually};
 use testkit::holder::{Holder, renewals};
+use testkit::on_each_flavour;
 use testkit::proxy::{AcceptMode, Fault, Flow, Kind, Proxy, error_packet};
 use testkit::servers::{Database, Flavour, Server, shared};
 
@@ -95,134 +96,126 @@ fn server_like(database: &Database, flavour: Flavour, statement: &str) -> Server
     server
 }
 
-#[test]
-fn a_read_only_host_is_used_only_to_read_and_only_if_no_host_accepts_writes() {
+on_each_flavour!(a_read_only_host_is_used_only_to_read_and_only_if_no_host_accepts_writes);
+fn a_read_only_host_is_used_only_to_read_and_only_if_no_host_accepts_writes(flavour: Flavour) {
     const READ_ONLY: &str = "is read-only, probably a replica";
-    for flavour in Flavour::ALL {
-        let server = Server::start(flavour, &[]);
-        let database = server.database("hosts");
-        let replica = server_like(&database, flavour, "SET GLOBAL read_only=ON");
-        let both = [host(replica.port()), host(server.port())];
-        let run = |arguments: &[&str]| dlock(&database, &both, arguments).run();
+    let server = Server::start(flavour, &[]);
+    let database = server.database("hosts");
+    let replica = server_like(&database, flavour, "SET GLOBAL read_only=ON");
+    let both = [host(replica.port()), host(server.port())];
+    let run = |arguments: &[&str]| dlock(&database, &both, arguments).run();
 
-        let outcome = run(&["setup"]);
-        assert_eq!(outcome.status, Some(0), "{outcome:#?}");
-        ran_on_the_last(&exec(&database, &both), &both, &[READ_ONLY]);
-        let from_writer = format!("the data is from {}", both[1]);
-        let outcome = run(&["status", "init"]);
-        outcome.expect(0, &outcome.stdout, &from_writer);
-        outcome.expect(0, &outcome.stdout, READ_ONLY);
-        run(&["status", "init", "--check"]).expect(0, "", "");
-        let document: Value = serde_json::from_str(&run(&["status", "init", "--json"]).stdout)
-            .expect("the output is JSON");
-        assert_eq!(document["server"], *both[1]);
-        assert_eq!(document["skipped_hosts"][0]["address"], *both[0]);
-        assert_eq!(document["read_only"], false);
+    let outcome = run(&["setup"]);
+    assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+    ran_on_the_last(&exec(&database, &both), &both, &[READ_ONLY]);
+    let from_writer = format!("the data is from {}", both[1]);
+    let outcome = run(&["status", "init"]);
+    outcome.expect(0, &outcome.stdout, &from_writer);
+    outcome.expect(0, &outcome.stdout, READ_ONLY);
+    run(&["status", "init", "--check"]).expect(0, "", "");
+    let document: Value = serde_json::from_str(&run(&["status", "init", "--json"]).stdout)
+        .expect("the output is JSON");
+    assert_eq!(document["server"], *both[1]);
+    assert_eq!(document["skipped_hosts"][0]["address"], *both[0]);
+    assert_eq!(document["read_only"], false);
 
-        let findings = Findings::of(Dlock::new([""; 0]).env("DLOCK_URL", url(&database, &both)));
-        findings.reports("hosts", "ok", &format!("{} is read-only", both[0]));
-        let used = format!("{} accepts writes, and exec uses it", both[1]);
-        findings.reports("hosts", "ok", &used);
-        findings.reports("connect", "ok", &both[1]);
+    let findings = Findings::of(Dlock::new([""; 0]).env("DLOCK_URL", url(&database, &both)));
+    findings.reports("hosts", "ok", &format!("{} is read-only", both[0]));
+    let used = format!("{} accepts writes, and exec uses it", both[1]);
+    findings.reports("hosts", "ok", &used);
+    findings.reports("connect", "ok", &both[1]);
 
-        let mut root = server.admin();
-        root.query_drop("SET GLOBAL read_only=ON")
-            .expect("root has the privilege");
-        let outcome = exec(&database, &both);
-        outcome.expect(69, "", "no host accepts writes");
-        for host in &both {
-            outcome.expect(
-                69,
-                "",
-                &format!("host {host} is not used: {host} {READ_ONLY}"),
-            );
-        }
-        // The replica is the first host that responds.
-        let outcome = run(&["status", "--json"]);
-        let document: Value = serde_json::from_str(&outcome.stdout).expect("the output is JSON");
-        assert_eq!(document["server"], *both[0]);
-        assert_eq!(document["read_only"], true);
-        let outcome = run(&["history", "init"]);
-        outcome.expect(0, &outcome.stdout, READ_ONLY);
-        let refusal = format!("{} {READ_ONLY}", both[0]);
-        run(&["status", "init", "--check"]).expect(69, "", &refusal);
-        run(&["check", "init", "--token", "1"]).expect(69, "", &refusal);
-    }
-}
-
-#[test]
-fn a_server_that_refuses_the_first_write_is_tried_last() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("hosts");
-        // The check before the first request does not find the reason of this error, which a read-only transaction has.
-        let name = &database.name;
-        let refuse = format!(
-            "CREATE TRIGGER `{name}`.refuse BEFORE INSERT ON `{name}`.dlock_lock FOR EACH ROW \
-             SIGNAL SQLSTATE '25006' SET MYSQL_ERRNO=1792,MESSAGE_TEXT='read-only transaction'"
+    let mut root = server.admin();
+    root.query_drop("SET GLOBAL read_only=ON")
+        .expect("root has the privilege");
+    let outcome = exec(&database, &both);
+    outcome.expect(69, "", "no host accepts writes");
+    for host in &both {
+        outcome.expect(
+            69,
+            "",
+            &format!("host {host} is not used: {host} {READ_ONLY}"),
         );
-        let refusing = server_like(&database, flavour, &refuse);
-        let both = [host(refusing.port()), host(database.port)];
-        let outcome = exec(&database, &both);
-        outcome.expect(0, "ran\n", "1792");
-        let connected = format!("connected to {} (", both[1]);
-        assert!(outcome.stderr.contains(&connected), "{outcome:#?}");
     }
+    // The replica is the first host that responds.
+    let outcome = run(&["status", "--json"]);
+    let document: Value = serde_json::from_str(&outcome.stdout).expect("the output is JSON");
+    assert_eq!(document["server"], *both[0]);
+    assert_eq!(document["read_only"], true);
+    let outcome = run(&["history", "init"]);
+    outcome.expect(0, &outcome.stdout, READ_ONLY);
+    let refusal = format!("{} {READ_ONLY}", both[0]);
+    run(&["status", "init", "--check"]).expect(69, "", &refusal);
+    run(&["check", "init", "--token", "1"]).expect(69, "", &refusal);
 }
 
-#[test]
-fn a_refused_login_on_the_first_host_is_reported() {
-    for flavour in Flavour::ALL {
-        let (server, other) = (shared(flavour), Server::start(flavour, &[]));
-        let database = server.database("hosts");
-        let second = Proxy::to(server.port());
-        let both = [host(other.port()), host(second.port())];
-        let Database { user, password, .. } = &database;
-        let mut root = other.admin();
-        let mut root = |statement: &str| {
-            root.query_drop(statement).expect("root has the privilege");
-        };
-        root(&format!("CREATE USER '{user}'@'%' IDENTIFIED BY 'another'"));
-        exec(&database, &both).expect(77, "", "returned error 1045");
-        root(&format!(
-            "ALTER USER '{user}'@'%' IDENTIFIED BY '{password}'"
-        ));
-        exec(&database, &both).expect(77, "", "returned error 1044");
-        root(&format!("GRANT ALL ON *.* TO '{user}'@'%'"));
-        exec(&database, &both).expect(78, "", "returned error 1049");
-        if flavour == Flavour::MariaDb {
-            let exec = dlock(&database, &both, &["exec", "-a", "init", "--", "true"]);
-            let outcome = exec.env("DLOCK_SSL_MODE", "required").run();
-            outcome.expect(78, "", "does not offer TLS");
-        }
-        assert_eq!(second.connections(), 0, "the second host was tried");
-        let findings = Findings::of(Dlock::new([""; 0]).env("DLOCK_URL", url(&database, &both)));
-        findings.reports("hosts", "fail", "returned error 1049");
-    }
+on_each_flavour!(a_server_that_refuses_the_first_write_is_tried_last);
+fn a_server_that_refuses_the_first_write_is_tried_last(flavour: Flavour) {
+    let database = shared(flavour).database("hosts");
+    // The check before the first request does not find the reason of this error, which a read-only transaction has.
+    let name = &database.name;
+    let refuse = format!(
+        "CREATE TRIGGER `{name}`.refuse BEFORE INSERT ON `{name}`.dlock_lock FOR EACH ROW \
+         SIGNAL SQLSTATE '25006' SET MYSQL_ERRNO=1792,MESSAGE_TEXT='read-only transaction'"
+    );
+    let refusing = server_like(&database, flavour, &refuse);
+    let both = [host(refusing.port()), host(database.port)];
+    let outcome = exec(&database, &both);
+    outcome.expect(0, "ran\n", "1792");
+    let connected = format!("connected to {} (", both[1]);
+    assert!(outcome.stderr.contains(&connected), "{outcome:#?}");
 }
 
-#[test]
-fn a_holder_follows_to_the_last_host_before_its_deadline() {
-    for flavour in Flavour::ALL {
-        let server = shared(flavour);
-        let database = server.database("hosts");
-        let [first, second, third, last] = [(); 4].map(|()| Proxy::to(server.port()));
-        let all = hosts(&[&first, &second, &third, &last]);
-        second.door(AcceptMode::Silent);
-        third.door(AcceptMode::Silent);
-        let holder = Holder::start(dlock(&database, &all, &["exec"]), &["-v", "--ttl", "12s"]);
-        // The network to the first host fails, and no packet arrives any more.
-        first.both(Flow::Lose);
-        first.door(AcceptMode::Silent);
-        let connected = format!("connected to {} (", all[3]);
-        holder.running.wait_for_output(&connected);
-        let before = renewals(&database);
-        eventually("the holder renews on the last host", || {
-            renewals(&database) >= before + 3
-        });
-        let outcome = holder.end();
-        assert_eq!(outcome.status, Some(3), "{outcome:#?}");
-        assert!(!outcome.stderr.contains("lost init"), "{outcome:#?}");
+on_each_flavour!(a_refused_login_on_the_first_host_is_reported);
+fn a_refused_login_on_the_first_host_is_reported(flavour: Flavour) {
+    let (server, other) = (shared(flavour), Server::start(flavour, &[]));
+    let database = server.database("hosts");
+    let second = Proxy::to(server.port());
+    let both = [host(other.port()), host(second.port())];
+    let Database { user, password, .. } = &database;
+    let mut root = other.admin();
+    let mut root = |statement: &str| {
+        root.query_drop(statement).expect("root has the privilege");
+    };
+    root(&format!("CREATE USER '{user}'@'%' IDENTIFIED BY 'another'"));
+    exec(&database, &both).expect(77, "", "returned error 1045");
+    root(&format!(
+        "ALTER USER '{user}'@'%' IDENTIFIED BY '{password}'"
+    ));
+    exec(&database, &both).expect(77, "", "returned error 1044");
+    root(&format!("GRANT ALL ON *.* TO '{user}'@'%'"));
+    exec(&database, &both).expect(78, "", "returned error 1049");
+    if flavour == Flavour::MariaDb {
+        let exec = dlock(&database, &both, &["exec", "-a", "init", "--", "true"]);
+        let outcome = exec.env("DLOCK_SSL_MODE", "required").run();
+        outcome.expect(78, "", "does not offer TLS");
     }
+    assert_eq!(second.connections(), 0, "the second host was tried");
+    let findings = Findings::of(Dlock::new([""; 0]).env("DLOCK_URL", url(&database, &both)));
+    findings.reports("hosts", "fail", "returned error 1049");
+}
+
+on_each_flavour!(a_holder_follows_to_the_last_host_before_its_deadline);
+fn a_holder_follows_to_the_last_host_before_its_deadline(flavour: Flavour) {
+    let server = shared(flavour);
+    let database = server.database("hosts");
+    let [first, second, third, last] = [(); 4].map(|()| Proxy::to(server.port()));
+    let all = hosts(&[&first, &second, &third, &last]);
+    second.door(AcceptMode::Silent);
+    third.door(AcceptMode::Silent);
+    let holder = Holder::start(dlock(&database, &all, &["exec"]), &["-v", "--ttl", "12s"]);
+    // The network to the first host fails, and no packet arrives any more.
+    first.both(Flow::Lose);
+    first.door(AcceptMode::Silent);
+    let connected = format!("connected to {} (", all[3]);
+    holder.running.wait_for_output(&connected);
+    let before = renewals(&database);
+    eventually("the holder renews on the last host", || {
+        renewals(&database) >= before + 3
+    });
+    let outcome = holder.end();
+    assert_eq!(outcome.status, Some(3), "{outcome:#?}");
+    assert!(!outcome.stderr.contains("lost init"), "{outcome:#?}");
 }
 
 #[test]
@@ -253,20 +246,18 @@ fn a_holder_follows_when_its_server_refuses_a_renewal() {
     });
 }
 
-#[test]
-fn doctor_fails_if_two_servers_accept_writes() {
-    for flavour in Flavour::ALL {
-        let server = shared(flavour);
-        let database = server.database("hosts");
-        let other = server_like(&database, flavour, "DO 0");
-        let again = Proxy::to(server.port());
-        let all = [server.port(), again.port(), other.port()].map(host);
-        let findings = Findings::of(Dlock::new([""; 0]).env("DLOCK_URL", url(&database, &all)));
-        assert_eq!(findings.status("hosts"), ["ok", "ok", "fail"]);
-        let fix = findings.reports("hosts", "fail", &format!("{} also accepts writes", all[2]));
-        assert!(fix.contains("remove the host"), "{fix}");
-        assert_eq!(findings.status, 78, "{findings:#?}");
-    }
+on_each_flavour!(doctor_fails_if_two_servers_accept_writes);
+fn doctor_fails_if_two_servers_accept_writes(flavour: Flavour) {
+    let server = shared(flavour);
+    let database = server.database("hosts");
+    let other = server_like(&database, flavour, "DO 0");
+    let again = Proxy::to(server.port());
+    let all = [server.port(), again.port(), other.port()].map(host);
+    let findings = Findings::of(Dlock::new([""; 0]).env("DLOCK_URL", url(&database, &all)));
+    assert_eq!(findings.status("hosts"), ["ok", "ok", "fail"]);
+    let fix = findings.reports("hosts", "fail", &format!("{} also accepts writes", all[2]));
+    assert!(fix.contains("remove the host"), "{fix}");
+    assert_eq!(findings.status, 78, "{findings:#?}");
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn prepared(database: &Database, preparation: &str) -> Command {
 
 #[test]
 fn command_inherits_exactly_the_descriptors_of_dlock() {
-    let database = shared(Flavour::MariaDb).database("inherited");
+    let database = shared(Flavour::of_this_test()).database("inherited");
     let stage = Stage::new();
     for closed in 0..8 {
         let close = |number: u8, text| {
@@ -82,7 +82,7 @@ fn command_inherits_exactly_the_descriptors_of_dlock() {
 fn command_inherits_the_signal_mask_and_ignored_signals() {
     // The command must inherit the signals that were blocked or ignored when dlock started. The command must not
     // inherit other signals that dlock or its runtime blocks or ignores.
-    let database = shared(Flavour::MariaDb).database("inherited");
+    let database = shared(Flavour::of_this_test()).database("inherited");
     let before = [
         "--default-signal",
         "--ignore-signal=HUP,PIPE",
@@ -111,7 +111,7 @@ fn command_inherits_the_signal_mask_and_ignored_signals() {
 
 #[test]
 fn command_status_is_returned_when_sigchld_is_ignored() {
-    let database = shared(Flavour::MariaDb).database("inherited");
+    let database = shared(Flavour::of_this_test()).database("inherited");
     let status = Command::new("env")
         .arg("--ignore-signal=CHLD")
         .args(WITH_DLOCK)
@@ -123,7 +123,7 @@ fn command_status_is_returned_when_sigchld_is_ignored() {
 
 #[test]
 fn sigpipe_kills_the_command_unless_it_was_ignored_at_start() {
-    let database = shared(Flavour::MariaDb).database("inherited");
+    let database = shared(Flavour::of_this_test()).database("inherited");
     for (preparation, status) in [("trap - PIPE", 141), ("trap '' PIPE", 1)] {
         let text = format!(r#"{preparation}; ("$@"; echo $? >&2) | : "#);
         let output = Command::new("env")
@@ -151,7 +151,7 @@ fn read_to_end_in_time(mut pipe: impl Read + Send + 'static) -> Option<String> {
 
 #[test]
 fn pipe_reaches_end_of_file_when_the_command_closes_it() {
-    let database = shared(Flavour::MariaDb).database("inherited");
+    let database = shared(Flavour::of_this_test()).database("inherited");
     let stage = Stage::new();
     let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
     let (third, far) = std::io::pipe().expect("a descriptor is available");
@@ -188,7 +188,7 @@ fn pipe_reaches_end_of_file_when_the_command_closes_it() {
 
 #[test]
 fn process_substitution_works_through_dlock() {
-    let database = shared(Flavour::MariaDb).database("inherited");
+    let database = shared(Flavour::of_this_test()).database("inherited");
     let stage = Stage::new();
     let text = r#"
         "$@" sh -c 'cat "$0"; echo second > "$1"' <(echo first) >(cat > "$copy")
@@ -208,7 +208,7 @@ fn process_substitution_works_through_dlock() {
 
 #[test]
 fn file_lock_on_an_inherited_descriptor_belongs_to_the_command_only() {
-    let database = shared(Flavour::MariaDb).database("inherited");
+    let database = shared(Flavour::of_this_test()).database("inherited");
     let stage = Stage::new();
     let witness = Witness::on(&stage);
     let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
@@ -242,7 +242,7 @@ fn file_lock_on_an_inherited_descriptor_belongs_to_the_command_only() {
 
 #[test]
 fn signal_blocked_at_start_stays_blocked_and_a_second_signal_kills_the_command() {
-    let database = shared(Flavour::MariaDb).database("inherited");
+    let database = shared(Flavour::of_this_test()).database("inherited");
     let stage = Stage::new();
     let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
     let mut dlock = Command::new("env")

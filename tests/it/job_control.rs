@@ -54,7 +54,7 @@ fn leading(database: &Database, recorder: &Recorder) -> Terminal {
 
 /// Starts a holder, and a terminal on which a waiter has the command `echo ran`. Returns once the waiter waits.
 fn waiting(stage: &Stage) -> (Recorder, Running, Terminal) {
-    let database = shared(Flavour::MariaDb).database("jobs");
+    let database = shared(Flavour::of_this_test()).database("jobs");
     let recorder = Recorder::on(stage, "holder");
     let holder = Dlock::on(&database, ["exec", "-a", "init", "--"])
         .args(recorder.command())
@@ -74,7 +74,7 @@ fn wait_for_signal(recorder: &Recorder, number: i32) {
 
 #[test]
 fn signal_keys_and_size_changes_reach_the_command_once() {
-    let database = shared(Flavour::MariaDb).database("jobs");
+    let database = shared(Flavour::of_this_test()).database("jobs");
     let stage = Stage::new();
     let recorder = Recorder::on(&stage, "keys");
     let mut terminal = Terminal::shell(&database);
@@ -103,7 +103,7 @@ fn signal_keys_and_size_changes_reach_the_command_once() {
 
 #[test]
 fn message_in_the_background_does_not_stop_dlock_on_a_terminal_with_tostop() {
-    let database = shared(Flavour::MariaDb).database("jobs");
+    let database = shared(Flavour::of_this_test()).database("jobs");
     let mut terminal = Terminal::shell(&database);
     terminal
         .enters("stty tostop; $dlock exec -v -a init -- sh -c 'exit 7' & wait $!; echo status=$?");
@@ -112,7 +112,7 @@ fn message_in_the_background_does_not_stop_dlock_on_a_terminal_with_tostop() {
 
 #[test]
 fn command_reads_from_a_terminal_without_dev_tty() {
-    let database = shared(Flavour::MariaDb).database("jobs");
+    let database = shared(Flavour::of_this_test()).database("jobs");
     let script = r#"mount -t tmpfs tmpfs /dev && exec "$dlock" exec -a init -- sh -c 'read -r line; echo "<$line>"'"#;
     let mut terminal = Terminal::with(&database, ["unshare", "--mount", "sh", "-c", script]);
     terminal.enters("typed");
@@ -122,7 +122,7 @@ fn command_reads_from_a_terminal_without_dev_tty() {
 
 #[test]
 fn signal_key_that_kills_the_command_sets_the_status() {
-    let database = shared(Flavour::MariaDb).database("jobs");
+    let database = shared(Flavour::of_this_test()).database("jobs");
     for (key, status) in [(CTRL_C, 130), (CTRL_BACKSLASH, 131)] {
         let stage = Stage::new();
         let mut terminal = Terminal::shell(&database);
@@ -138,66 +138,62 @@ fn signal_key_that_kills_the_command_sets_the_status() {
 
 #[test]
 fn ctrl_z_stops_dlock_and_command_and_fg_or_bg_resumes_them() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("jobs");
-        let stage = Stage::new();
-        let mut terminal = Terminal::shell(&database);
-        terminal.enters(&read_status_command(&stage, "-v"));
-        let command = read_message(&stage.path("ready"));
-        for (resume, count) in [("fg", 1), ("bg", 2)] {
-            terminal.types(CTRL_Z);
-            terminal.sees("dlock is stopped and cannot renew init; the command is ended in 2");
-            terminal.sees("Stopped");
-            terminal.prompts();
-            eventually("the command is stopped", || state(&command) == 'T');
-            terminal.enters(resume);
-            eventually("the command is resumed", || state(&command) != 'T');
-            // If Ctrl-Z arrived before the monitor has forwarded SIGCONT, the command would keep running.
-            eventually("SIGCONT is forwarded", || {
-                let forwarded = terminal.screen().matches("forwarded SIGCONT (18)");
-                forwarded.count() == count
-            });
-        }
+    let database = shared(Flavour::of_this_test()).database("jobs");
+    let stage = Stage::new();
+    let mut terminal = Terminal::shell(&database);
+    terminal.enters(&read_status_command(&stage, "-v"));
+    let command = read_message(&stage.path("ready"));
+    for (resume, count) in [("fg", 1), ("bg", 2)] {
+        terminal.types(CTRL_Z);
+        terminal.sees("dlock is stopped and cannot renew init; the command is ended in 2");
+        terminal.sees("Stopped");
         terminal.prompts();
-        terminal.enters("fg");
-        // The holder still has the lock because dlock renewed the lease in time.
-        Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "echo", "ran"])
-            .run()
-            .expect(75, "", "init is held by");
-        write_message(&stage.path("go"), "4");
-        terminal.prompts();
-        terminal.enters("echo status=$?");
-        terminal.sees("status=4");
+        eventually("the command is stopped", || state(&command) == 'T');
+        terminal.enters(resume);
+        eventually("the command is resumed", || state(&command) != 'T');
+        // If Ctrl-Z arrived before the monitor has forwarded SIGCONT, the command would keep running.
+        eventually("SIGCONT is forwarded", || {
+            let forwarded = terminal.screen().matches("forwarded SIGCONT (18)");
+            forwarded.count() == count
+        });
     }
+    terminal.prompts();
+    terminal.enters("fg");
+    // The holder still has the lock because dlock renewed the lease in time.
+    Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "echo", "ran"])
+        .run()
+        .expect(75, "", "init is held by");
+    write_message(&stage.path("go"), "4");
+    terminal.prompts();
+    terminal.enters("echo status=$?");
+    terminal.sees("status=4");
 }
 
 #[test]
 fn command_stopped_longer_than_its_lease_is_killed_and_fg_reports_the_loss() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("jobs");
-        let stage = Stage::new();
-        let witness = Witness::on(&stage);
-        let mut terminal = Terminal::shell(&database);
-        terminal.enters(&read_status_command(&stage, "--ttl 3s"));
-        read_message(&stage.path("ready"));
-        assert!(
-            !witness.is_alone(),
-            "the command does not keep the witness locked"
-        );
-        terminal.types(CTRL_Z);
-        terminal.prompts();
-        Dlock::on(&database, ["exec", "-a", "init", "--", "sh", "-c"])
-            .arg(r#"exec 9>>"$1"; flock -n 9 && echo alone"#)
-            .arg("sh")
-            .arg(witness.path())
-            .run()
-            .expect(0, "alone\n", "init is held by");
-        terminal.enters("fg");
-        terminal.sees("cannot keep init: dlock was stopped for ");
-        terminal.prompts();
-        terminal.enters("echo status=$?");
-        terminal.sees("status=76");
-    }
+    let database = shared(Flavour::of_this_test()).database("jobs");
+    let stage = Stage::new();
+    let witness = Witness::on(&stage);
+    let mut terminal = Terminal::shell(&database);
+    terminal.enters(&read_status_command(&stage, "--ttl 3s"));
+    read_message(&stage.path("ready"));
+    assert!(
+        !witness.is_alone(),
+        "the command does not keep the witness locked"
+    );
+    terminal.types(CTRL_Z);
+    terminal.prompts();
+    Dlock::on(&database, ["exec", "-a", "init", "--", "sh", "-c"])
+        .arg(r#"exec 9>>"$1"; flock -n 9 && echo alone"#)
+        .arg("sh")
+        .arg(witness.path())
+        .run()
+        .expect(0, "alone\n", "init is held by");
+    terminal.enters("fg");
+    terminal.sees("cannot keep init: dlock was stopped for ");
+    terminal.prompts();
+    terminal.enters("echo status=$?");
+    terminal.sees("status=76");
 }
 
 #[test]
@@ -229,7 +225,7 @@ fn ctrl_c_ends_a_waiter_without_running_the_command() {
 
 #[test]
 fn background_command_that_reads_the_terminal_stops_until_fg() {
-    let database = shared(Flavour::MariaDb).database("jobs");
+    let database = shared(Flavour::of_this_test()).database("jobs");
     let mut terminal = Terminal::shell(&database);
     terminal.enters(r#"$dlock exec -a init -- sh -c 'read word; echo "<$word>"' & "#);
     // The shell reports a stopped job when it prints the next prompt.
@@ -248,7 +244,7 @@ fn background_command_that_reads_the_terminal_stops_until_fg() {
 
 #[test]
 fn command_reads_a_password_without_echo() {
-    let database = shared(Flavour::MariaDb).database("jobs");
+    let database = shared(Flavour::of_this_test()).database("jobs");
     let mut terminal = Terminal::shell(&database);
     terminal.enters(
         r#"$dlock exec -a init -- sh -c 'stty -echo; echo pass''word:; read w; stty echo; echo "${#w} letters"'"#,
@@ -262,7 +258,7 @@ fn command_reads_a_password_without_echo() {
 
 #[test]
 fn command_reads_single_keys_and_dlock_keeps_the_terminal_settings() {
-    let database = shared(Flavour::MariaDb).database("jobs");
+    let database = shared(Flavour::of_this_test()).database("jobs");
     let mut terminal = Terminal::shell(&database);
     terminal.enters(
         "$dlock exec -a init -- sh -c 'stty -icanon -echo -isig min 1; echo ke''ys:; dd bs=1 count=1 2>&- | od -An -tx1'",
@@ -279,7 +275,7 @@ fn command_reads_single_keys_and_dlock_keeps_the_terminal_settings() {
 
 #[test]
 fn terminal_hangup_reaches_the_command() {
-    let database = shared(Flavour::MariaDb).database("jobs");
+    let database = shared(Flavour::of_this_test()).database("jobs");
     let stage = Stage::new();
     // First, a shell runs dlock and sends SIGHUP to its jobs. Then dlock is the session leader, as with `ssh -t`.
     let recorder = Recorder::on(&stage, "job");
@@ -305,7 +301,7 @@ fn terminal_hangup_reaches_the_command() {
 
 #[test]
 fn signal_keys_reach_the_command_once_if_dlock_leads_the_session() {
-    let database = shared(Flavour::MariaDb).database("jobs");
+    let database = shared(Flavour::of_this_test()).database("jobs");
     let stage = Stage::new();
     let recorder = Recorder::on(&stage, "keys");
     let mut terminal = leading(&database, &recorder);
@@ -322,7 +318,7 @@ fn signal_keys_reach_the_command_once_if_dlock_leads_the_session() {
 fn command_that_signals_its_own_process_group_is_not_killed() {
     // On a terminal, the command and dlock share a process group, so `kill 0` also signals dlock. This signal must not
     // count as a second stop request.
-    let database = shared(Flavour::MariaDb).database("jobs");
+    let database = shared(Flavour::of_this_test()).database("jobs");
     let stage = Stage::new();
     let (ready, told, go) = (stage.fifo("ready"), stage.fifo("told"), stage.fifo("go"));
     let script = stage.path("script");
@@ -347,7 +343,7 @@ fn command_that_signals_its_own_process_group_is_not_killed() {
 
 #[test]
 fn alarm_set_before_dlock_started_reaches_the_command() {
-    let database = shared(Flavour::MariaDb).database("jobs");
+    let database = shared(Flavour::of_this_test()).database("jobs");
     let stage = Stage::new();
     let recorder = Recorder::on(&stage, "alarmed");
     let mut terminal = Terminal::shell(&database);

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::write_message;
 use testkit::holder::{Holder, token};
+use testkit::on_each_flavour;
 use testkit::proxy::{AcceptMode, Fault, Kind, Proxy};
 use testkit::servers::{Database, Flavour, Server, shared};
 
@@ -69,49 +70,48 @@ fn setup(database: &Database) {
         .expect(0, "", "");
 }
 
-#[test]
-fn leader_is_the_holder_with_a_live_exclusive_lease() {
-    on_both(|database| {
-        leader(&database, &[]).run().expect(78, "", "tables");
-        setup(&database);
-        Dlock::on(&database, ["leader", "other"])
-            .run()
-            .expect(66, "", "other is unknown");
-        leader(&database, &[])
-            .run()
-            .expect(66, "", "init has no leader");
-        assert_eq!(leader_json(&database, 66), Value::Null);
+on_each_flavour!(leader_is_the_holder_with_a_live_exclusive_lease);
+fn leader_is_the_holder_with_a_live_exclusive_lease(flavour: Flavour) {
+    let database = shared(flavour).database("leader");
+    leader(&database, &[]).run().expect(78, "", "tables");
+    setup(&database);
+    Dlock::on(&database, ["leader", "other"])
+        .run()
+        .expect(66, "", "other is unknown");
+    leader(&database, &[])
+        .run()
+        .expect(66, "", "init has no leader");
+    assert_eq!(leader_json(&database, 66), Value::Null);
 
-        let options = ["--holder=10.0.0.7:80\nx", "--note=primary"];
-        let holder = Holder::on(&database, &options);
-        leader(&database, &[])
-            .run()
-            .expect(0, "10.0.0.7:80\\u{a}x\n", "");
-        let found = leader_json(&database, 0);
-        let since = found["since"].as_str().expect("a time");
-        assert!(humantime::parse_rfc3339(since).is_ok(), "{since}");
-        let expected = json!({
-            "holder": "10.0.0.7:80\nx", "note": "primary", "token": token(&database),
-            "host": found["host"], "pod": "", "since": since,
-        });
-        assert_eq!(found, expected);
-        let operator = ["release", "init", "--yes"];
-        Dlock::on(&database, operator).run().expect(0, "", "init");
-        leader(&database, &[])
-            .run()
-            .expect(66, "", "init has no leader");
-        drop(holder);
-
-        let min_hold = ["exec", "other", "--min-hold=1h", "--", "true"];
-        Dlock::on(&database, min_hold).run().expect(0, "", "");
-        let other = Dlock::on(&database, ["leader", "other"]).run();
-        other.expect(66, "", "other has no leader");
-
-        let shared = Holder::on(&database, &["--shared", "--action=shared"]);
-        let outcome = Dlock::on(&database, ["leader", "shared"]).run();
-        outcome.expect(66, "", "several holders, so it has no leader");
-        shared.end();
+    let options = ["--holder=10.0.0.7:80\nx", "--note=primary"];
+    let holder = Holder::on(&database, &options);
+    leader(&database, &[])
+        .run()
+        .expect(0, "10.0.0.7:80\\u{a}x\n", "");
+    let found = leader_json(&database, 0);
+    let since = found["since"].as_str().expect("a time");
+    assert!(humantime::parse_rfc3339(since).is_ok(), "{since}");
+    let expected = json!({
+        "holder": "10.0.0.7:80\nx", "note": "primary", "token": token(&database),
+        "host": found["host"], "pod": "", "since": since,
     });
+    assert_eq!(found, expected);
+    let operator = ["release", "init", "--yes"];
+    Dlock::on(&database, operator).run().expect(0, "", "init");
+    leader(&database, &[])
+        .run()
+        .expect(66, "", "init has no leader");
+    drop(holder);
+
+    let min_hold = ["exec", "other", "--min-hold=1h", "--", "true"];
+    Dlock::on(&database, min_hold).run().expect(0, "", "");
+    let other = Dlock::on(&database, ["leader", "other"]).run();
+    other.expect(66, "", "other has no leader");
+
+    let shared = Holder::on(&database, &["--shared", "--action=shared"]);
+    let outcome = Dlock::on(&database, ["leader", "shared"]).run();
+    outcome.expect(66, "", "several holders, so it has no leader");
+    shared.end();
 }
 
 /// The documented query returns the same leader.
@@ -239,21 +239,20 @@ fn revoked_leader_is_none_at_once_for_followers() {
     });
 }
 
+on_each_flavour!(many_followers_see_the_next_leader);
 /// The sessions on the server wake the followers one after another, so all of them see the change.
-#[test]
-fn many_followers_see_the_next_leader() {
-    on_both(|database| {
-        setup(&database);
-        let first = Holder::on(&database, &["--holder=A"]);
-        let followers: Vec<_> = (0..20).map(|_| follower(&database, &[])).collect();
-        eventually("all followers wait", || waiting(&database) == 20);
-        first.end();
-        let second = Holder::on(&database, &["--holder=B"]);
-        for follower in &followers {
-            printed(follower, "B\n");
-        }
-        second.end();
-    });
+fn many_followers_see_the_next_leader(flavour: Flavour) {
+    let database = shared(flavour).database("leader");
+    setup(&database);
+    let first = Holder::on(&database, &["--holder=A"]);
+    let followers: Vec<_> = (0..20).map(|_| follower(&database, &[])).collect();
+    eventually("all followers wait", || waiting(&database) == 20);
+    first.end();
+    let second = Holder::on(&database, &["--holder=B"]);
+    for follower in &followers {
+        printed(follower, "B\n");
+    }
+    second.end();
 }
 
 #[test]
@@ -315,69 +314,67 @@ fn wait_ends_with_the_first_leader() {
     });
 }
 
-#[test]
-fn note_changes_only_the_own_current_lease() {
-    on_both(|database| {
-        let dlock = env!("CARGO_BIN_EXE_dlock");
-        let both =
-            format!("{dlock} note new && {dlock} leader a --json && {dlock} leader b --json");
-        let several = [
-            "exec",
-            "-a",
-            "a",
-            "-a",
-            "b",
-            "--note=old",
-            "--",
-            "sh",
-            "-c",
-            &both,
-        ];
-        let outcome = Dlock::on(&database, several).run();
-        assert_eq!(
-            outcome.stdout.matches(r#""note":"new""#).count(),
-            2,
-            "{outcome:?}"
-        );
+on_each_flavour!(note_changes_only_the_own_current_lease);
+fn note_changes_only_the_own_current_lease(flavour: Flavour) {
+    let database = shared(flavour).database("leader");
+    let dlock = env!("CARGO_BIN_EXE_dlock");
+    let both = format!("{dlock} note new && {dlock} leader a --json && {dlock} leader b --json");
+    let several = [
+        "exec",
+        "-a",
+        "a",
+        "-a",
+        "b",
+        "--note=old",
+        "--",
+        "sh",
+        "-c",
+        &both,
+    ];
+    let outcome = Dlock::on(&database, several).run();
+    assert_eq!(
+        outcome.stdout.matches(r#""note":"new""#).count(),
+        2,
+        "{outcome:?}"
+    );
 
-        let shared = ["exec", "s", "--shared", "--note=old", "--"];
-        let in_slot = format!("{dlock} note new && {dlock} status s --json");
-        let other = Holder::on(&database, &["--shared", "--action=s", "--note=other"]);
-        let outcome = Dlock::on(&database, shared)
-            .args(["sh", "-c", &in_slot])
-            .run();
-        let holders = |text: &str| {
-            let document: Value = serde_json::from_str(text).expect("JSON");
-            let holders = document["locks"][0]["holders"].clone();
-            let holders = holders.as_array().expect("an array").clone();
-            holders
-                .into_iter()
-                .map(|it| it["note"].clone())
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(holders(&outcome.stdout), ["other", "new"], "{outcome:?}");
-        other.end();
+    let shared = ["exec", "s", "--shared", "--note=old", "--"];
+    let in_slot = format!("{dlock} note new && {dlock} status s --json");
+    let other = Holder::on(&database, &["--shared", "--action=s", "--note=other"]);
+    let outcome = Dlock::on(&database, shared)
+        .args(["sh", "-c", &in_slot])
+        .run();
+    let holders = |text: &str| {
+        let document: Value = serde_json::from_str(text).expect("JSON");
+        let holders = document["locks"][0]["holders"].clone();
+        let holders = holders.as_array().expect("an array").clone();
+        holders
+            .into_iter()
+            .map(|it| it["note"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(holders(&outcome.stdout), ["other", "new"], "{outcome:?}");
+    other.end();
 
-        let holder = Holder::on(&database, &["--note=mine"]);
-        let token = token_of(&database, "init");
-        let note = |token: u64| {
-            let token = token.to_string();
-            Dlock::on(
-                &database,
-                ["note", "late", "--action=init", "--token", &token],
-            )
-            .run()
-        };
-        note(token - 1).expect(76, "", "is not current");
-        assert_eq!(leader_json(&database, 0)["note"], "mine");
-        note(token).expect(0, "", "");
-        assert_eq!(leader_json(&database, 0)["note"], "late");
-        holder.end();
-        note(token).expect(76, "", "is not current");
-        Dlock::on(&database, ["note", "x"])
-            .run()
-            .expect(64, "", "--token");
-    });
+    let holder = Holder::on(&database, &["--note=mine"]);
+    let token = token_of(&database, "init");
+    let note = |token: u64| {
+        let token = token.to_string();
+        Dlock::on(
+            &database,
+            ["note", "late", "--action=init", "--token", &token],
+        )
+        .run()
+    };
+    note(token - 1).expect(76, "", "is not current");
+    assert_eq!(leader_json(&database, 0)["note"], "mine");
+    note(token).expect(0, "", "");
+    assert_eq!(leader_json(&database, 0)["note"], "late");
+    holder.end();
+    note(token).expect(76, "", "is not current");
+    Dlock::on(&database, ["note", "x"])
+        .run()
+        .expect(64, "", "--token");
 }
 
 fn token_of(database: &Database, action: &str) -> u64 {
@@ -386,20 +383,19 @@ fn token_of(database: &Database, action: &str) -> u64 {
     token.expect("the table exists").expect("the row exists")
 }
 
-#[test]
-fn page_answers_who_leads() {
-    on_both(|database| {
-        setup(&database);
-        let page = Page::on(&database, &[]);
-        assert_eq!(page.json("/leader?action=init")["leader"], Value::Null);
-        assert_eq!(page.get("/leader?action=other").status, 404);
-        assert_eq!(page.get("/leader").status, 400);
-        let holder = Holder::on(&database, &["--holder=A"]);
-        let printed = leader(&database, &["--json"]).run().stdout;
-        let printed: Value = serde_json::from_str(&printed).expect("JSON");
-        eventually("the page shows the leader", || {
-            page.json("/leader?action=init") == printed
-        });
-        holder.end();
+on_each_flavour!(page_answers_who_leads);
+fn page_answers_who_leads(flavour: Flavour) {
+    let database = shared(flavour).database("leader");
+    setup(&database);
+    let page = Page::on(&database, &[]);
+    assert_eq!(page.json("/leader?action=init")["leader"], Value::Null);
+    assert_eq!(page.get("/leader?action=other").status, 404);
+    assert_eq!(page.get("/leader").status, 400);
+    let holder = Holder::on(&database, &["--holder=A"]);
+    let printed = leader(&database, &["--json"]).run().stdout;
+    let printed: Value = serde_json::from_str(&printed).expect("JSON");
+    eventually("the page shows the leader", || {
+        page.json("/leader?action=init") == printed
     });
+    holder.end();
 }

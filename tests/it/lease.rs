@@ -4,6 +4,7 @@
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::{Stage, is_alive, read_message, signal, write_message};
+use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, Server, shared};
 
 /// A holder with a ttl of 2 s. The command writes its process id to a fifo and prints `term` on SIGTERM.
@@ -44,38 +45,34 @@ fn renewed_again(database: &Database) {
     eventually("the lease is renewed", || renewals(database) > before);
 }
 
-#[test]
-fn command_may_run_for_many_leases() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("lease");
-        let holder = Holder::start(&database, "exit 4");
-        // dlock renews the lease six times per ttl, so 12 renewals take two ttls.
-        eventually("the lease is renewed for two ttls", || {
-            renewals(&database) > 12
-        });
-        holder.running.signal("TERM");
-        holder.running.wait().expect(4, "term\n", "");
-    }
+on_each_flavour!(command_may_run_for_many_leases);
+fn command_may_run_for_many_leases(flavour: Flavour) {
+    let database = shared(flavour).database("lease");
+    let holder = Holder::start(&database, "exit 4");
+    // dlock renews the lease six times per ttl, so 12 renewals take two ttls.
+    eventually("the lease is renewed for two ttls", || {
+        renewals(&database) > 12
+    });
+    holder.running.signal("TERM");
+    holder.running.wait().expect(4, "term\n", "");
 }
 
-#[test]
-fn command_is_stopped_when_its_lease_is_taken_over() {
-    for flavour in Flavour::ALL {
-        for (on_term, stdout) in [("exit 0", "term\n"), ("true", "term\n")] {
-            let database = shared(flavour).database("lease");
-            let holder = Holder::start(&database, on_term);
-            database
-                .admin_conn()
-                .query_drop(
-                    "UPDATE dlock_lock SET owner_id=REPEAT('t',16), token=token+1, holder='a thief'",
-                )
-                .expect("the row can be changed");
-            holder
-                .running
-                .wait()
-                .expect(76, stdout, "lost init: init is held by a thief");
-            assert!(!is_alive(&holder.pid), "{flavour}: the command is alive");
-        }
+on_each_flavour!(command_is_stopped_when_its_lease_is_taken_over);
+fn command_is_stopped_when_its_lease_is_taken_over(flavour: Flavour) {
+    for (on_term, stdout) in [("exit 0", "term\n"), ("true", "term\n")] {
+        let database = shared(flavour).database("lease");
+        let holder = Holder::start(&database, on_term);
+        database
+            .admin_conn()
+            .query_drop(
+                "UPDATE dlock_lock SET owner_id=REPEAT('t',16), token=token+1, holder='a thief'",
+            )
+            .expect("the row can be changed");
+        holder
+            .running
+            .wait()
+            .expect(76, stdout, "lost init: init is held by a thief");
+        assert!(!is_alive(&holder.pid), "{flavour}: the command is alive");
     }
 }
 
@@ -97,21 +94,19 @@ fn command_is_stopped_when_another_client_frees_its_record() {
     }
 }
 
-#[test]
-fn command_is_stopped_before_a_lease_that_cannot_be_renewed_expires() {
-    for flavour in Flavour::ALL {
-        for on_term in ["exit 0", "true"] {
-            let server = Server::start(flavour, &[]);
-            let database = server.database("lease");
-            let holder = Holder::start(&database, on_term);
-            renewed_again(&database);
-            // The worst case is a server that accepts packets and never responds.
-            signal(server.pid(), "STOP");
-            let outcome = holder.running.wait();
-            signal(server.pid(), "CONT");
-            outcome.expect(76, "term\n", "cannot keep init: ");
-            assert!(!is_alive(&holder.pid), "{flavour}: the command is alive");
-        }
+on_each_flavour!(command_is_stopped_before_a_lease_that_cannot_be_renewed_expires);
+fn command_is_stopped_before_a_lease_that_cannot_be_renewed_expires(flavour: Flavour) {
+    let server = Server::start(flavour, &[]);
+    for on_term in ["exit 0", "true"] {
+        let database = server.database("lease");
+        let holder = Holder::start(&database, on_term);
+        renewed_again(&database);
+        // The worst case is a server that accepts packets and never responds.
+        signal(server.pid(), "STOP");
+        let outcome = holder.running.wait();
+        signal(server.pid(), "CONT");
+        outcome.expect(76, "term\n", "cannot keep init: ");
+        assert!(!is_alive(&holder.pid), "{flavour}: the command is alive");
     }
 }
 
@@ -139,49 +134,45 @@ fn holder_reconnects_after_its_session_is_killed_and_command_runs_on() {
     }
 }
 
-#[test]
-fn failed_release_only_adds_a_message() {
-    for flavour in Flavour::ALL {
-        let server = Server::start(flavour, &[]);
-        let database = server.database("lease");
-        let holder = Holder::start(&database, "exit 5");
-        signal(server.pid(), "STOP");
-        holder.running.signal("TERM");
-        let outcome = holder.running.wait();
-        signal(server.pid(), "CONT");
-        outcome.expect(5, "term\n", "cannot release init: ");
-    }
+on_each_flavour!(failed_release_only_adds_a_message);
+fn failed_release_only_adds_a_message(flavour: Flavour) {
+    let server = Server::start(flavour, &[]);
+    let database = server.database("lease");
+    let holder = Holder::start(&database, "exit 5");
+    signal(server.pid(), "STOP");
+    holder.running.signal("TERM");
+    let outcome = holder.running.wait();
+    signal(server.pid(), "CONT");
+    outcome.expect(5, "term\n", "cannot release init: ");
 }
 
-#[test]
-fn row_locked_by_another_transaction_only_delays_a_renewal() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("lease");
-        let stage = Stage::new();
-        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-        let holder = Dlock::on(
-            &database,
-            ["exec", "-a", "init", "--ttl", "10s", "--", "sh", "-c"],
-        )
-        .arg(r#"echo up > "$1"; read word < "$2"; exit 4"#)
-        .arg("sh")
-        .arg(&ready)
-        .arg(&go)
-        .start();
-        read_message(&ready);
-        let mut blocker = database.admin_conn();
-        blocker
-            .query_drop("BEGIN")
-            .expect("a transaction can be started");
-        blocker
-            .query_drop("SELECT * FROM dlock_lock FOR UPDATE")
-            .expect("the row can be locked");
-        holder.wait_for_output("cannot renew init: ");
-        blocker
-            .query_drop("ROLLBACK")
-            .expect("the transaction can be rolled back");
-        holder.wait_for_output("is renewed again");
-        write_message(&go, "on");
-        assert_eq!(holder.wait().status, Some(4), "{flavour}");
-    }
+on_each_flavour!(row_locked_by_another_transaction_only_delays_a_renewal);
+fn row_locked_by_another_transaction_only_delays_a_renewal(flavour: Flavour) {
+    let database = shared(flavour).database("lease");
+    let stage = Stage::new();
+    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+    let holder = Dlock::on(
+        &database,
+        ["exec", "-a", "init", "--ttl", "10s", "--", "sh", "-c"],
+    )
+    .arg(r#"echo up > "$1"; read word < "$2"; exit 4"#)
+    .arg("sh")
+    .arg(&ready)
+    .arg(&go)
+    .start();
+    read_message(&ready);
+    let mut blocker = database.admin_conn();
+    blocker
+        .query_drop("BEGIN")
+        .expect("a transaction can be started");
+    blocker
+        .query_drop("SELECT * FROM dlock_lock FOR UPDATE")
+        .expect("the row can be locked");
+    holder.wait_for_output("cannot renew init: ");
+    blocker
+        .query_drop("ROLLBACK")
+        .expect("the transaction can be rolled back");
+    holder.wait_for_output("is renewed again");
+    write_message(&go, "on");
+    assert_eq!(holder.wait().status, Some(4), "{flavour}");
 }

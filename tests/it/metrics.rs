@@ -109,187 +109,180 @@ fn as_number(token: u64) -> f64 {
 
 #[test]
 fn metrics_are_written_at_grant_renewals_and_end() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("metrics");
-        let folder = Folder::new();
-        let holder = Holder::on(&database, &["--ttl=4s", &folder.option()]);
-        eventually("the grant is written", || folder.file().exists());
-        assert_eq!(folder.value("dlock_held"), Some(1.0), "{flavour}");
-        let wanted = as_number(token(&database));
-        assert_eq!(folder.value("dlock_token"), Some(wanted), "{flavour}");
-        assert_eq!(folder.value("dlock_result"), None, "{flavour}");
-        eventually("renewals are written", || {
-            folder.value("dlock_renewals_total") > Some(1.0)
-        });
-        assert!(folder.value("dlock_hold_seconds") > Some(0.3), "{flavour}");
-        assert_eq!(holder.end().status, Some(3), "{flavour}");
-        assert_eq!(folder.value("dlock_held"), Some(0.0), "{flavour}");
-        assert_eq!(folder.value("dlock_skipped"), Some(0.0), "{flavour}");
-        assert_eq!(folder.value("dlock_exit_status"), Some(3.0), "{flavour}");
-        assert!(folder.value("dlock_renewal_failures_total").is_some());
-        assert_eq!(folder.result(), ["failed"], "{flavour}");
-        let end = folder.value("dlock_end_timestamp_seconds");
-        assert!(end > Some(1.7e9), "{flavour}: {end:?}");
-        assert!(folder.value("dlock_wait_seconds") > Some(0.0), "{flavour}");
-        assert_eq!(folder.names(), ["dlock.prom"], "{flavour}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("metrics");
+    let folder = Folder::new();
+    let holder = Holder::on(&database, &["--ttl=4s", &folder.option()]);
+    eventually("the grant is written", || folder.file().exists());
+    assert_eq!(folder.value("dlock_held"), Some(1.0), "{flavour}");
+    let wanted = as_number(token(&database));
+    assert_eq!(folder.value("dlock_token"), Some(wanted), "{flavour}");
+    assert_eq!(folder.value("dlock_result"), None, "{flavour}");
+    eventually("renewals are written", || {
+        folder.value("dlock_renewals_total") > Some(1.0)
+    });
+    assert!(folder.value("dlock_hold_seconds") > Some(0.3), "{flavour}");
+    assert_eq!(holder.end().status, Some(3), "{flavour}");
+    assert_eq!(folder.value("dlock_held"), Some(0.0), "{flavour}");
+    assert_eq!(folder.value("dlock_skipped"), Some(0.0), "{flavour}");
+    assert_eq!(folder.value("dlock_exit_status"), Some(3.0), "{flavour}");
+    assert!(folder.value("dlock_renewal_failures_total").is_some());
+    assert_eq!(folder.result(), ["failed"], "{flavour}");
+    let end = folder.value("dlock_end_timestamp_seconds");
+    assert!(end > Some(1.7e9), "{flavour}: {end:?}");
+    assert!(folder.value("dlock_wait_seconds") > Some(0.0), "{flavour}");
+    assert_eq!(folder.names(), ["dlock.prom"], "{flavour}");
 }
 
 #[test]
 fn each_outcome_sets_its_result_metric() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("metrics");
-        let folder = Folder::new();
-        let run = |options: &[&str], command: &[&str]| {
-            // The file of an earlier run would keep the metrics of that run.
-            let _ = fs::remove_file(folder.file());
-            Dlock::on(&database, ["exec", "-q", "-a", "init"])
-                .env("DLOCK_OPT_METRICS_FILE", folder.file())
-                .args(options)
-                .arg("--")
-                .args(command)
-                .run()
-                .status
-        };
-        assert_eq!(run(&["--once"], &["true"]), Some(0));
-        assert_eq!(folder.result(), ["succeeded"], "{flavour}");
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("metrics");
+    let folder = Folder::new();
+    let run = |options: &[&str], command: &[&str]| {
+        // The file of an earlier run would keep the metrics of that run.
+        let _ = fs::remove_file(folder.file());
+        Dlock::on(&database, ["exec", "-q", "-a", "init"])
+            .env("DLOCK_OPT_METRICS_FILE", folder.file())
+            .args(options)
+            .arg("--")
+            .args(command)
+            .run()
+            .status
+    };
+    assert_eq!(run(&["--once"], &["true"]), Some(0));
+    assert_eq!(folder.result(), ["succeeded"], "{flavour}");
 
-        assert_eq!(run(&["--once"], &["true"]), Some(0));
-        assert_eq!(folder.result(), ["done"], "{flavour}");
-        assert_eq!(folder.value("dlock_skipped"), Some(1.0), "{flavour}");
-        assert_eq!(folder.value("dlock_token"), None, "{flavour}");
+    assert_eq!(run(&["--once"], &["true"]), Some(0));
+    assert_eq!(folder.result(), ["done"], "{flavour}");
+    assert_eq!(folder.value("dlock_skipped"), Some(1.0), "{flavour}");
+    assert_eq!(folder.value("dlock_token"), None, "{flavour}");
 
-        let cat = ["cat", "/dev/zero"];
-        assert_eq!(run(&["--max-runtime=100ms"], &cat), Some(124));
-        assert_eq!(folder.result(), ["timed-out"], "{flavour}");
+    let cat = ["cat", "/dev/zero"];
+    assert_eq!(run(&["--max-runtime=100ms"], &cat), Some(124));
+    assert_eq!(folder.result(), ["timed-out"], "{flavour}");
 
-        let holder = Holder::on(&database, &[]);
-        assert_eq!(run(&["-w", "100ms", "-E0"], &["true"]), Some(0));
-        assert_eq!(folder.result(), ["held"], "{flavour}");
-        assert_eq!(folder.value("dlock_skipped"), Some(1.0), "{flavour}");
-        assert!(folder.value("dlock_wait_seconds") > Some(0.09), "{flavour}");
-        assert_eq!(folder.value("dlock_hold_seconds"), Some(0.0), "{flavour}");
-        holder.end();
+    let holder = Holder::on(&database, &[]);
+    assert_eq!(run(&["-w", "100ms", "-E0"], &["true"]), Some(0));
+    assert_eq!(folder.result(), ["held"], "{flavour}");
+    assert_eq!(folder.value("dlock_skipped"), Some(1.0), "{flavour}");
+    assert!(folder.value("dlock_wait_seconds") > Some(0.09), "{flavour}");
+    assert_eq!(folder.value("dlock_hold_seconds"), Some(0.0), "{flavour}");
+    holder.end();
 
-        let holder = Holder::on(&database, &["--ttl=4s", &folder.option()]);
-        steal(&database);
-        assert_eq!(holder.running.wait().status, Some(76), "{flavour}");
-        assert_eq!(folder.result(), ["lost"], "{flavour}");
-        assert_eq!(folder.value("dlock_held"), Some(0.0), "{flavour}");
+    let holder = Holder::on(&database, &["--ttl=4s", &folder.option()]);
+    steal(&database);
+    assert_eq!(holder.running.wait().status, Some(76), "{flavour}");
+    assert_eq!(folder.result(), ["lost"], "{flavour}");
+    assert_eq!(folder.value("dlock_held"), Some(0.0), "{flavour}");
 
-        assert_eq!(run(&["--user=nobody"], &["true"]), Some(77));
-        assert_eq!(folder.result(), ["error"], "{flavour}");
-    }
+    assert_eq!(run(&["--user=nobody"], &["true"]), Some(77));
+    assert_eq!(folder.result(), ["error"], "{flavour}");
 }
 
 #[test]
 fn a_skipped_run_keeps_the_metrics_of_the_last_run_and_each_run_the_time_of_the_last_success() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("metrics");
-        let folder = Folder::new();
-        let run = |options: &[&str], command: &str| {
-            Dlock::on(&database, ["exec", "-q", "-a", "init"])
-                .args([folder.option().as_str()])
-                .args(options)
-                .args(["--", "sh", "-c", command])
-                .run()
-                .status
-        };
-        let success = || folder.value("dlock_success_timestamp_seconds");
-        assert_eq!(run(&[], "exit 1"), Some(1));
-        assert_eq!(success(), None, "{flavour}");
-        assert_eq!(run(&["--once"], "exit 0"), Some(0));
-        let at = success();
-        assert_eq!(at, folder.value("dlock_end_timestamp_seconds"), "{flavour}");
-        assert_eq!(run(&[], "exit 1"), Some(1));
-        assert_eq!(success(), at, "{flavour}");
-        let text = || fs::read_to_string(folder.file()).expect("the file exists");
-        let last = text();
-        assert_eq!(run(&["--once"], "exit 0"), Some(0));
-        assert_eq!(text(), last, "{flavour}: done");
-        let holder = Holder::on(&database, &[]);
-        assert_eq!(run(&["-n"], "exit 0"), Some(75));
-        assert_eq!(text(), last, "{flavour}: held");
-        holder.end();
-        // The file of another lock is replaced.
-        let other = Dlock::on(
-            &database,
-            ["exec", "-q", "other", &folder.option(), "--", "true"],
-        );
-        other.run().expect(0, "", "");
-        let skipped = value(&folder.file(), "dlock_skipped", "other", None);
-        assert_eq!(skipped, Some(0.0), "{flavour}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("metrics");
+    let folder = Folder::new();
+    let run = |options: &[&str], command: &str| {
+        Dlock::on(&database, ["exec", "-q", "-a", "init"])
+            .args([folder.option().as_str()])
+            .args(options)
+            .args(["--", "sh", "-c", command])
+            .run()
+            .status
+    };
+    let success = || folder.value("dlock_success_timestamp_seconds");
+    assert_eq!(run(&[], "exit 1"), Some(1));
+    assert_eq!(success(), None, "{flavour}");
+    assert_eq!(run(&["--once"], "exit 0"), Some(0));
+    let at = success();
+    assert_eq!(at, folder.value("dlock_end_timestamp_seconds"), "{flavour}");
+    assert_eq!(run(&[], "exit 1"), Some(1));
+    assert_eq!(success(), at, "{flavour}");
+    let text = || fs::read_to_string(folder.file()).expect("the file exists");
+    let last = text();
+    assert_eq!(run(&["--once"], "exit 0"), Some(0));
+    assert_eq!(text(), last, "{flavour}: done");
+    let holder = Holder::on(&database, &[]);
+    assert_eq!(run(&["-n"], "exit 0"), Some(75));
+    assert_eq!(text(), last, "{flavour}: held");
+    holder.end();
+    // The file of another lock is replaced.
+    let other = Dlock::on(
+        &database,
+        ["exec", "-q", "other", &folder.option(), "--", "true"],
+    );
+    other.run().expect(0, "", "");
+    let skipped = value(&folder.file(), "dlock_skipped", "other", None);
+    assert_eq!(skipped, Some(0.0), "{flavour}");
 }
 
 #[test]
 fn failed_renewals_are_counted() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("metrics");
-        let folder = Folder::new();
-        let proxy = Proxy::to(database.port);
-        let dlock = Dlock::new(["exec"]).env("DLOCK_URL", database.url_through(proxy.port()));
-        let holder = Holder::start(dlock, &["--ttl=6s", &folder.option()]);
-        let case = proxy.next(Kind::Renew, Fault::Reset);
-        case.wait();
-        eventually("the failure is written", || {
-            folder.value("dlock_renewal_failures_total") >= Some(1.0)
-        });
-        assert_eq!(folder.value("dlock_held"), Some(1.0), "{flavour}");
-        holder.running.wait_for_output("is renewed again");
-        holder.end();
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("metrics");
+    let folder = Folder::new();
+    let proxy = Proxy::to(database.port);
+    let dlock = Dlock::new(["exec"]).env("DLOCK_URL", database.url_through(proxy.port()));
+    let holder = Holder::start(dlock, &["--ttl=6s", &folder.option()]);
+    let case = proxy.next(Kind::Renew, Fault::Reset);
+    case.wait();
+    eventually("the failure is written", || {
+        folder.value("dlock_renewal_failures_total") >= Some(1.0)
+    });
+    assert_eq!(folder.value("dlock_held"), Some(1.0), "{flavour}");
+    holder.running.wait_for_output("is renewed again");
+    holder.end();
 }
 
 #[test]
 fn action_name_cannot_forge_a_metric() {
     const ACTION: &str = "a\"} 1 # \\n{b=\"c\", é\u{202e}\\";
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("metrics");
-        let folder = Folder::new();
-        let exec = ["exec", "-a", ACTION, &folder.option(), "--", "true"];
-        Dlock::on(&database, exec).run().expect(0, "", "");
-        let held = value(&folder.file(), "dlock_held", ACTION, None);
-        assert_eq!(held, Some(0.0), "{flavour}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("metrics");
+    let folder = Folder::new();
+    let exec = ["exec", "-a", ACTION, &folder.option(), "--", "true"];
+    Dlock::on(&database, exec).run().expect(0, "", "");
+    let held = value(&folder.file(), "dlock_held", ACTION, None);
+    assert_eq!(held, Some(0.0), "{flavour}");
 }
 
 #[test]
 fn metrics_file_is_readable_by_other_users_with_any_umask() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("metrics");
-        let folder = Folder::new();
-        let script = r#"umask 077; exec "$0" exec -a init "$1" -- true"#;
-        Dlock::of(Path::new("/bin/sh"), ["-c", script])
-            .arg(env!("CARGO_BIN_EXE_dlock"))
-            .arg(folder.option())
-            .env("DLOCK_URL", database.url())
-            .run()
-            .expect(0, "", "");
-        let mode = fs::metadata(folder.file())
-            .expect("the file exists")
-            .permissions();
-        assert_eq!(mode.mode() & 0o777, 0o644, "{flavour}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("metrics");
+    let folder = Folder::new();
+    let script = r#"umask 077; exec "$0" exec -a init "$1" -- true"#;
+    Dlock::of(Path::new("/bin/sh"), ["-c", script])
+        .arg(env!("CARGO_BIN_EXE_dlock"))
+        .arg(folder.option())
+        .env("DLOCK_URL", database.url())
+        .run()
+        .expect(0, "", "");
+    let mode = fs::metadata(folder.file())
+        .expect("the file exists")
+        .permissions();
+    assert_eq!(mode.mode() & 0o777, 0o644, "{flavour}");
 }
 
 #[test]
 fn unwritable_metrics_file_is_reported_once_and_run_is_not_affected() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("metrics");
-        let stage = Stage::new();
-        let missing = stage.path("no/such/folder");
-        let option = format!("--metrics-file={}", missing.display());
-        let holder = Holder::on(&database, &["--ttl=4s", &option]);
-        eventually("more than two renewals", || renewals(&database) > 2);
-        let outcome = holder.end();
-        let message = format!(
-            "dlock: cannot write the metrics to {}: No such file or directory (os error 2)\n",
-            missing.display()
-        );
-        assert_eq!(outcome.status, Some(3), "{flavour}: {outcome:#?}");
-        assert_eq!(outcome.stderr.matches(&message).count(), 1, "{outcome:#?}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("metrics");
+    let stage = Stage::new();
+    let missing = stage.path("no/such/folder");
+    let option = format!("--metrics-file={}", missing.display());
+    let holder = Holder::on(&database, &["--ttl=4s", &option]);
+    eventually("more than two renewals", || renewals(&database) > 2);
+    let outcome = holder.end();
+    let message = format!(
+        "dlock: cannot write the metrics to {}: No such file or directory (os error 2)\n",
+        missing.display()
+    );
+    assert_eq!(outcome.status, Some(3), "{flavour}: {outcome:#?}");
+    assert_eq!(outcome.stderr.matches(&message).count(), 1, "{outcome:#?}");
     for wrong in ["", "/", ".."] {
         let outcome = Dlock::new(["exec", "-a", "init", "--metrics-file", wrong]);
         outcome
@@ -315,40 +308,38 @@ const HANGING: &str = r#"
 
 #[test]
 fn hung_metrics_disk_delays_neither_command_nor_renewal_nor_release() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("metrics");
-        let folder = Folder::new();
-        let library = preload(&folder.stage, HANGING);
-        let fifo = folder.stage.fifo("hang");
-        let dlock = Dlock::on(&database, ["exec"])
-            .env("LD_PRELOAD", library)
-            .env("FIFO", &fifo);
-        // The command runs although no process reads the fifo.
-        let mut holder = Holder::start(dlock, &["--ttl=4s", &folder.option()]);
-        eventually("the rename hangs", || folder.names().len() == 1);
-        assert_ne!(folder.names(), ["dlock.prom"], "{flavour}");
-        let before = renewals(&database);
-        eventually("renewals continue", || renewals(&database) > before + 2);
-        assert!(!holder.running.is_over(), "{flavour}");
-        write_message(&holder.go(), "on");
-        eventually("the lease is released", || is_free(&database));
-        // dlock exits although the rename still hangs.
-        assert_eq!(holder.running.wait().status, Some(3), "{flavour}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("metrics");
+    let folder = Folder::new();
+    let library = preload(&folder.stage, HANGING);
+    let fifo = folder.stage.fifo("hang");
+    let dlock = Dlock::on(&database, ["exec"])
+        .env("LD_PRELOAD", library)
+        .env("FIFO", &fifo);
+    // The command runs although no process reads the fifo.
+    let mut holder = Holder::start(dlock, &["--ttl=4s", &folder.option()]);
+    eventually("the rename hangs", || folder.names().len() == 1);
+    assert_ne!(folder.names(), ["dlock.prom"], "{flavour}");
+    let before = renewals(&database);
+    eventually("renewals continue", || renewals(&database) > before + 2);
+    assert!(!holder.running.is_over(), "{flavour}");
+    write_message(&holder.go(), "on");
+    eventually("the lease is released", || is_free(&database));
+    // dlock exits although the rename still hangs.
+    assert_eq!(holder.running.wait().status, Some(3), "{flavour}");
 }
 
 #[test]
 fn directory_at_the_metrics_path_is_not_replaced() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("metrics");
-        let folder = Folder::new();
-        // The path of the metrics file is a directory.
-        fs::create_dir(folder.file()).expect("the folder is writable");
-        fs::write(folder.file().join("kept"), "").expect("the folder is writable");
-        let exec = ["exec", "-a", "init", &folder.option(), "--", "true"];
-        let outcome = Dlock::on(&database, exec).run();
-        outcome.expect(0, "", "dlock: cannot write the metrics to ");
-        assert_eq!(folder.names(), ["dlock.prom"], "{flavour}");
-        assert!(folder.file().join("kept").exists(), "{flavour}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("metrics");
+    let folder = Folder::new();
+    // The path of the metrics file is a directory.
+    fs::create_dir(folder.file()).expect("the folder is writable");
+    fs::write(folder.file().join("kept"), "").expect("the folder is writable");
+    let exec = ["exec", "-a", "init", &folder.option(), "--", "true"];
+    let outcome = Dlock::on(&database, exec).run();
+    outcome.expect(0, "", "dlock: cannot write the metrics to ");
+    assert_eq!(folder.names(), ["dlock.prom"], "{flavour}");
+    assert!(folder.file().join("kept").exists(), "{flavour}");
 }

@@ -47,163 +47,155 @@ fn inner(database: &Database, token: u64, address: &str) -> Dlock {
 
 #[test]
 fn nested_exec_of_the_same_action_runs_under_the_outer_lease() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("nested");
-        let script = format!(
-            r#""$dlock" exec -v -a init {WAIT_LIMIT} -- sh -c 'echo "$DLOCK_TOKEN"; exit 5'"#
-        );
-        let outcome = outer(&database, &script).run();
-        let token = token(&database);
-        let printed = format!(
-            "dlock: init is held by the outer dlock (token {token}): running under its lease\n"
-        );
-        outcome.expect(5, &format!("{token}\n"), &printed);
-        // The history contains only the outer run.
-        let history = Dlock::on(&database, ["history", "init"]).run().stdout;
-        assert_eq!(history.lines().count(), 2, "{flavour}: {history}");
-        assert!(history.contains("exit 5"), "{flavour}: {history}");
-        assert!(is_free(&database), "{flavour}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("nested");
+    let script =
+        format!(r#""$dlock" exec -v -a init {WAIT_LIMIT} -- sh -c 'echo "$DLOCK_TOKEN"; exit 5'"#);
+    let outcome = outer(&database, &script).run();
+    let token = token(&database);
+    let printed = format!(
+        "dlock: init is held by the outer dlock (token {token}): running under its lease\n"
+    );
+    outcome.expect(5, &format!("{token}\n"), &printed);
+    // The history contains only the outer run.
+    let history = Dlock::on(&database, ["history", "init"]).run().stdout;
+    assert_eq!(history.lines().count(), 2, "{flavour}: {history}");
+    assert!(history.contains("exit 5"), "{flavour}: {history}");
+    assert!(is_free(&database), "{flavour}");
 }
 
 #[test]
 fn three_nested_levels_share_one_lease() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("nested");
-        let script = format!(
-            r#""$dlock" exec -a init {WAIT_LIMIT} -- sh -c '
-                "$dlock" exec -a init {WAIT_LIMIT} -- sh -c "
-                    \"\$dlock\" exec --log-format=json -v -a init {WAIT_LIMIT} -- echo innermost
-                    exit 7"'"#
-        );
-        let outcome = outer(&database, &script).run();
-        assert_eq!(outcome.status, Some(7), "{flavour}: {outcome:#?}");
-        assert_eq!(outcome.stdout, "innermost\n", "{flavour}");
-        let printed = messages(&outcome.stderr);
-        assert_eq!(printed.len(), 1, "{flavour}: {printed:?}");
-        assert_eq!(printed[0]["event"], "nested", "{flavour}");
-        assert_eq!(printed[0]["token"], token(&database), "{flavour}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("nested");
+    let script = format!(
+        r#""$dlock" exec -a init {WAIT_LIMIT} -- sh -c '
+            "$dlock" exec -a init {WAIT_LIMIT} -- sh -c "
+                \"\$dlock\" exec --log-format=json -v -a init {WAIT_LIMIT} -- echo innermost
+                exit 7"'"#
+    );
+    let outcome = outer(&database, &script).run();
+    assert_eq!(outcome.status, Some(7), "{flavour}: {outcome:#?}");
+    assert_eq!(outcome.stdout, "innermost\n", "{flavour}");
+    let printed = messages(&outcome.stderr);
+    assert_eq!(printed.len(), 1, "{flavour}: {printed:?}");
+    assert_eq!(printed[0]["event"], "nested", "{flavour}");
+    assert_eq!(printed[0]["token"], token(&database), "{flavour}");
 }
 
 #[test]
 fn nested_command_replaces_its_dlock_and_receives_signals() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("nested");
-        let stage = Stage::new();
-        let ready = stage.fifo("ready");
-        let script = format!(
-            r#"exec "$dlock" exec -a init {WAIT_LIMIT} -- sh -c '
-                trap "exit 9" TERM
-                tr "\0" " " < /proc/$PPID/comm > {}
-                while :; do sleep 0.1; done'"#,
-            ready.display()
-        );
-        let running = outer(&database, &script).start();
-        assert_eq!(read_message(&ready), "lease-monitor", "{flavour}");
-        running.signal("TERM");
-        let outcome = running.wait();
-        assert_eq!(outcome.status, Some(9), "{flavour}: {outcome:#?}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("nested");
+    let stage = Stage::new();
+    let ready = stage.fifo("ready");
+    let script = format!(
+        r#"exec "$dlock" exec -a init {WAIT_LIMIT} -- sh -c '
+            trap "exit 9" TERM
+            tr "\0" " " < /proc/$PPID/comm > {}
+            while :; do sleep 0.1; done'"#,
+        ready.display()
+    );
+    let running = outer(&database, &script).start();
+    assert_eq!(read_message(&ready), "lease-monitor", "{flavour}");
+    running.signal("TERM");
+    let outcome = running.wait();
+    assert_eq!(outcome.status, Some(9), "{flavour}: {outcome:#?}");
 }
 
 #[test]
 fn nested_command_inherits_signals_and_streams_like_the_outer_one() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("nested");
-        // stdin is closed in the outer command, so stdin must also be closed in the inner command. The test compares
-        // only the last 8 digits of the masks, which contain the standard signals. The C library uses some of the other
-        // signals itself.
-        let inspect = concat!(
-            r#"'grep -E "^Sig(Blk|Ign)" /proc/self/status | grep -oE ".{8}$""#,
-            r#"; readlink /proc/$$/fd/0 || echo none'"#
-        );
-        let script = format!(
-            r#"trap '' USR1 PIPE; exec <&-; sh -c {inspect}; echo then
-               "$dlock" exec -a init {WAIT_LIMIT} -- sh -c {inspect}"#
-        );
-        let outcome = outer(&database, &script).run();
-        assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
-        let (direct, nested) = outcome
-            .stdout
-            .split_once("then\n")
-            .expect("both commands have run");
-        assert_eq!(direct, nested, "{flavour}");
-        assert!(direct.ends_with("none\n"), "{flavour}: {direct}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("nested");
+    // stdin is closed in the outer command, so stdin must also be closed in the inner command. The test compares
+    // only the last 8 digits of the masks, which contain the standard signals. The C library uses some of the other
+    // signals itself.
+    let inspect = concat!(
+        r#"'grep -E "^Sig(Blk|Ign)" /proc/self/status | grep -oE ".{8}$""#,
+        r#"; readlink /proc/$$/fd/0 || echo none'"#
+    );
+    let script = format!(
+        r#"trap '' USR1 PIPE; exec <&-; sh -c {inspect}; echo then
+           "$dlock" exec -a init {WAIT_LIMIT} -- sh -c {inspect}"#
+    );
+    let outcome = outer(&database, &script).run();
+    assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
+    let (direct, nested) = outcome
+        .stdout
+        .split_once("then\n")
+        .expect("both commands have run");
+    assert_eq!(direct, nested, "{flavour}");
+    assert!(direct.ends_with("none\n"), "{flavour}: {direct}");
 }
 
 #[test]
 fn nested_exec_with_a_stale_token_exits_76_immediately() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("nested");
-        let stage = Stage::new();
-        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-        let script = format!(
-            r#"trap '' TERM; echo up > {}; read word < {}
-               "$dlock" exec -a init -- echo never; echo status=$?"#,
-            ready.display(),
-            go.display()
-        );
-        let running = outer(&database, &script).start();
-        assert_eq!(read_message(&ready), "up");
-        let before = token(&database);
-        steal(&database);
-        let told = Instant::now();
-        write_message(&go, "on");
-        running.wait_for_output("is not current: init is held by a thief");
-        assert!(told.elapsed() < READ_LIMIT, "{flavour}");
-        let outcome = running.wait();
-        assert_eq!(outcome.stdout, "status=76\n", "{flavour}: {outcome:#?}");
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("nested");
+    let stage = Stage::new();
+    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+    let script = format!(
+        r#"trap '' TERM; echo up > {}; read word < {}
+           "$dlock" exec -a init -- echo never; echo status=$?"#,
+        ready.display(),
+        go.display()
+    );
+    let running = outer(&database, &script).start();
+    assert_eq!(read_message(&ready), "up");
+    let before = token(&database);
+    steal(&database);
+    let told = Instant::now();
+    write_message(&go, "on");
+    running.wait_for_output("is not current: init is held by a thief");
+    assert!(told.elapsed() < READ_LIMIT, "{flavour}");
+    let outcome = running.wait();
+    assert_eq!(outcome.stdout, "status=76\n", "{flavour}: {outcome:#?}");
 
-        // The token of a finished run is not current. A process that has outlived its run may still have this token in
-        // its environment.
-        let free = "UPDATE dlock_lock SET owner_id=NULL";
-        mysql::prelude::Queryable::query_drop(&mut database.admin_conn(), free)
-            .expect("the row can be changed");
-        let why = format!("the outer dlock's token {before} is not current: init is free");
-        let late = inner(&database, before, &address(&database)).run();
-        late.expect(76, "", &why);
-        // dlock ignores the variables, because they contain the address of a different database.
-        let other = inner(&database, before, "127.0.0.1:1/other").run();
-        other.expect(0, "", "acquired init in");
-    }
+    // The token of a finished run is not current. A process that has outlived its run may still have this token in
+    // its environment.
+    let free = "UPDATE dlock_lock SET owner_id=NULL";
+    mysql::prelude::Queryable::query_drop(&mut database.admin_conn(), free)
+        .expect("the row can be changed");
+    let why = format!("the outer dlock's token {before} is not current: init is free");
+    let late = inner(&database, before, &address(&database)).run();
+    late.expect(76, "", &why);
+    // dlock ignores the variables, because they contain the address of a different database.
+    let other = inner(&database, before, "127.0.0.1:1/other").run();
+    other.expect(0, "", "acquired init in");
 }
 
 #[test]
 fn nested_exec_under_a_revoked_lease_exits_76() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("nested");
-        let stage = Stage::new();
-        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-        let script = format!(
-            r#"trap '' TERM; echo up > {}; read word < {}
-               "$dlock" exec -a init -- echo never; echo status=$?"#,
-            ready.display(),
-            go.display()
-        );
-        let running = outer(&database, &script).start();
-        assert_eq!(read_message(&ready), "up");
-        let release = ["release", "-a", "init", "--yes", "--operator=eve"];
-        Dlock::on(&database, release)
-            .run()
-            .expect(0, "", "released");
-        write_message(&go, "on");
-        running.wait_for_output("is not current: ");
-        let outcome = running.wait();
-        assert_eq!(outcome.stdout, "status=76\n", "{flavour}: {outcome:#?}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("nested");
+    let stage = Stage::new();
+    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+    let script = format!(
+        r#"trap '' TERM; echo up > {}; read word < {}
+           "$dlock" exec -a init -- echo never; echo status=$?"#,
+        ready.display(),
+        go.display()
+    );
+    let running = outer(&database, &script).start();
+    assert_eq!(read_message(&ready), "up");
+    let release = ["release", "-a", "init", "--yes", "--operator=eve"];
+    Dlock::on(&database, release)
+        .run()
+        .expect(0, "", "released");
+    write_message(&go, "on");
+    running.wait_for_output("is not current: ");
+    let outcome = running.wait();
+    assert_eq!(outcome.stdout, "status=76\n", "{flavour}: {outcome:#?}");
 }
 
 #[test]
 fn process_not_descended_from_the_holder_must_wait_for_the_lock() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("nested");
-        let holder = Holder::on(&database, &[]);
-        let outcome = inner(&database, token(&database), &address(&database)).run();
-        outcome.expect(75, "", "init is held by ");
-        assert_eq!(holder.end().status, Some(3), "{flavour}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("nested");
+    let holder = Holder::on(&database, &[]);
+    let outcome = inner(&database, token(&database), &address(&database)).run();
+    outcome.expect(75, "", "init is held by ");
+    assert_eq!(holder.end().status, Some(3), "{flavour}");
 }
 
 #[test]
@@ -214,48 +206,45 @@ fn holder_in_another_pid_namespace_is_never_an_ancestor() {
         .filter_map(std::ffi::OsStr::to_str)
         .collect();
     let unshare = words.join(" ");
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("nested");
-        let script = format!(r#"{unshare} "$dlock" exec -n -a init -- echo never"#);
-        let outcome = outer(&database, &script).run();
-        outcome.expect(75, "", "init is held by web-1");
-    }
+    let database = shared(Flavour::of_this_test()).database("nested");
+    let script = format!(r#"{unshare} "$dlock" exec -n -a init -- echo never"#);
+    let outcome = outer(&database, &script).run();
+    outcome.expect(75, "", "init is held by web-1");
 }
 
 #[test]
 fn nested_exec_of_another_action_has_its_own_lock_and_defaults() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("nested");
-        let script = format!(
-            r#"before=$DLOCK_TOKEN
-               "$dlock" exec -a other {WAIT_LIMIT} -- sh -c '
-                    echo "$DLOCK_ACTION $DLOCK_HOLDER $DLOCK_TTL $DLOCK_DATABASE_ADDRESS"
-                    [ "$DLOCK_TOKEN" != "$1" ] || echo "the same token"' sh "$before"
-               echo "$DLOCK_ACTION $DLOCK_HOLDER $DLOCK_TTL""#
-        );
-        let outcome = outer(&database, &script).env("DLOCK_OPT_TTL", "1m").run();
-        assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
-        let lines: Vec<&str> = outcome.stdout.lines().collect();
-        assert_eq!(lines.len(), 2, "{flavour}: {lines:?}");
-        // Neither the option variables of the outer dlock nor those that it sets for its command are options of the inner
-        // dlock.
-        assert!(lines[0].starts_with("other "), "{lines:?}");
-        assert!(!lines[0].contains("web-1"), "{flavour}: {lines:?}");
-        let end = format!(" 30s {}", address(&database));
-        assert!(lines[0].ends_with(&end), "{lines:?}");
-        assert_eq!(lines[1], "init web-1 1m", "{flavour}");
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("nested");
+    let script = format!(
+        r#"before=$DLOCK_TOKEN
+           "$dlock" exec -a other {WAIT_LIMIT} -- sh -c '
+                echo "$DLOCK_ACTION $DLOCK_HOLDER $DLOCK_TTL $DLOCK_DATABASE_ADDRESS"
+                [ "$DLOCK_TOKEN" != "$1" ] || echo "the same token"' sh "$before"
+           echo "$DLOCK_ACTION $DLOCK_HOLDER $DLOCK_TTL""#
+    );
+    let outcome = outer(&database, &script).env("DLOCK_OPT_TTL", "1m").run();
+    assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
+    let lines: Vec<&str> = outcome.stdout.lines().collect();
+    assert_eq!(lines.len(), 2, "{flavour}: {lines:?}");
+    // Neither the option variables of the outer dlock nor those that it sets for its command are options of the inner
+    // dlock.
+    assert!(lines[0].starts_with("other "), "{lines:?}");
+    assert!(!lines[0].contains("web-1"), "{flavour}: {lines:?}");
+    let end = format!(" 30s {}", address(&database));
+    assert!(lines[0].ends_with(&end), "{lines:?}");
+    assert_eq!(lines[1], "init web-1 1m", "{flavour}");
 
-        let script =
-            format!(r#""$dlock" exec -a other {WAIT_LIMIT} -- sh -c 'echo "$DLOCK_TTL"; exit 4'"#);
-        let outcome = Dlock::on(&database, ["exec", "-a", "init", "--ttl=1m"])
-            .env("dlock", env!("CARGO_BIN_EXE_dlock"))
-            .args(["--", "sh", "-c", &script])
-            .run();
-        outcome.expect(4, "30s\n", "");
-        // The inner dlock does not inherit the action of the outer dlock.
-        let outcome = outer(&database, r#""$dlock" exec -- true"#).run();
-        outcome.expect(64, "", "the name of the lock is missing");
-    }
+    let script =
+        format!(r#""$dlock" exec -a other {WAIT_LIMIT} -- sh -c 'echo "$DLOCK_TTL"; exit 4'"#);
+    let outcome = Dlock::on(&database, ["exec", "-a", "init", "--ttl=1m"])
+        .env("dlock", env!("CARGO_BIN_EXE_dlock"))
+        .args(["--", "sh", "-c", &script])
+        .run();
+    outcome.expect(4, "30s\n", "");
+    // The inner dlock does not inherit the action of the outer dlock.
+    let outcome = outer(&database, r#""$dlock" exec -- true"#).run();
+    outcome.expect(64, "", "the name of the lock is missing");
 }
 
 /// Returns a `dlock exec` for `first` whose command reports that it runs, waits, and then runs a `dlock exec` for `second`.
@@ -326,60 +315,57 @@ fn check_verifies_the_lease_that_it_runs_under() {
 
 #[test]
 fn options_that_the_outer_lease_cannot_keep_are_refused_on_the_command_line() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("nested");
-        for option in [
-            "--once",
-            "--once=v1",
-            "--once-per=1h",
-            "--min-hold=1h",
-            "--max-runtime=1h",
-            "--fence",
-        ] {
-            let script = format!(r#""$dlock" exec -a init {option} {WAIT_LIMIT} -- echo run"#);
-            let name = option.split('=').next().expect("a name");
-            let text = format!("{name} has no effect under the lease of an outer dlock exec");
-            outer(&database, &script).run().expect(64, "", &text);
-        }
-        let script = format!(r#"DLOCK_OPT_ONCE=v1 "$dlock" exec -a init {WAIT_LIMIT} -- echo run"#);
-        let text = "--once has no effect under the lease of an outer dlock exec";
-        outer(&database, &script).run().expect(64, "", text);
+    let database = shared(Flavour::of_this_test()).database("nested");
+    for option in [
+        "--once",
+        "--once=v1",
+        "--once-per=1h",
+        "--min-hold=1h",
+        "--max-runtime=1h",
+        "--fence",
+    ] {
+        let script = format!(r#""$dlock" exec -a init {option} {WAIT_LIMIT} -- echo run"#);
+        let name = option.split('=').next().expect("a name");
+        let text = format!("{name} has no effect under the lease of an outer dlock exec");
+        outer(&database, &script).run().expect(64, "", &text);
     }
+    let script = format!(r#"DLOCK_OPT_ONCE=v1 "$dlock" exec -a init {WAIT_LIMIT} -- echo run"#);
+    let text = "--once has no effect under the lease of an outer dlock exec";
+    outer(&database, &script).run().expect(64, "", text);
 }
 
 #[test]
 fn option_variables_apply_to_one_run_and_not_to_what_it_starts() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("nested");
-        // A run with the same key has succeeded. Without a removal of the variables, the inner dlock would skip its
-        // command.
-        let script = format!(
-            r#"env | grep ^DLOCK_OPT_
-               "$dlock" exec other {WAIT_LIMIT} --once=k1 -- true
-               "$dlock" exec other {WAIT_LIMIT} -- echo ran"#
-        );
-        let hook = "env | grep ^DLOCK_OPT_ || echo hook >&2";
-        let outcome = outer(&database, &script)
-            .env("DLOCK_OPT_ONCE", "k1")
-            .env("DLOCK_OPT_ON_EVENT", hook)
-            .run();
-        outcome.expect(0, "ran\n", "hook\n");
-        assert!(
-            !outcome.stderr.contains("DLOCK_OPT_"),
-            "{flavour}: {outcome:#?}"
-        );
-        // The same holds for an inner dlock under the outer lease.
-        let script = format!(r#"export DLOCK_OPT_TTL=1m; "$dlock" exec init {WAIT_LIMIT} -- env"#);
-        let outcome = outer(&database, &script).run();
-        assert!(
-            outcome.stdout.contains("DLOCK_TOKEN="),
-            "{flavour}: {outcome:#?}"
-        );
-        assert!(
-            !outcome.stdout.contains("DLOCK_OPT_"),
-            "{flavour}: {outcome:#?}"
-        );
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("nested");
+    // A run with the same key has succeeded. Without a removal of the variables, the inner dlock would skip its
+    // command.
+    let script = format!(
+        r#"env | grep ^DLOCK_OPT_
+           "$dlock" exec other {WAIT_LIMIT} --once=k1 -- true
+           "$dlock" exec other {WAIT_LIMIT} -- echo ran"#
+    );
+    let hook = "env | grep ^DLOCK_OPT_ || echo hook >&2";
+    let outcome = outer(&database, &script)
+        .env("DLOCK_OPT_ONCE", "k1")
+        .env("DLOCK_OPT_ON_EVENT", hook)
+        .run();
+    outcome.expect(0, "ran\n", "hook\n");
+    assert!(
+        !outcome.stderr.contains("DLOCK_OPT_"),
+        "{flavour}: {outcome:#?}"
+    );
+    // The same holds for an inner dlock under the outer lease.
+    let script = format!(r#"export DLOCK_OPT_TTL=1m; "$dlock" exec init {WAIT_LIMIT} -- env"#);
+    let outcome = outer(&database, &script).run();
+    assert!(
+        outcome.stdout.contains("DLOCK_TOKEN="),
+        "{flavour}: {outcome:#?}"
+    );
+    assert!(
+        !outcome.stdout.contains("DLOCK_OPT_"),
+        "{flavour}: {outcome:#?}"
+    );
 }
 
 #[test]
@@ -396,46 +382,43 @@ fn nested_once_skips_a_recorded_success() {
 
 #[test]
 fn nested_exec_retries_an_unreachable_server_for_connect_timeout() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("nested");
-        let proxy = Proxy::to(database.port);
-        proxy.door(AcceptMode::Refused);
-        let url = database.url_through(proxy.port());
-        let run = |reach: &str| {
-            Dlock::new(["exec", "-a", "init", "--connect-timeout", reach])
-                .env("DLOCK_URL", &url)
-                .env("DLOCK_ACTION", "init")
-                .env("DLOCK_TOKEN", "1")
-                .env("DLOCK_DATABASE_ADDRESS", "127.0.0.1:1/other")
-                .args(["--", "true"])
-        };
-        run("0").run().expect(69, "", "cannot reach");
-        let running = run("1m").start();
-        // The number of failed attempts to connect before this line is arbitrary.
-        proxy.door(AcceptMode::Open);
-        assert_eq!(running.wait().status, Some(0), "{flavour}");
-        assert_eq!(renewals(&database), 0, "{flavour}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("nested");
+    let proxy = Proxy::to(database.port);
+    proxy.door(AcceptMode::Refused);
+    let url = database.url_through(proxy.port());
+    let run = |reach: &str| {
+        Dlock::new(["exec", "-a", "init", "--connect-timeout", reach])
+            .env("DLOCK_URL", &url)
+            .env("DLOCK_ACTION", "init")
+            .env("DLOCK_TOKEN", "1")
+            .env("DLOCK_DATABASE_ADDRESS", "127.0.0.1:1/other")
+            .args(["--", "true"])
+    };
+    run("0").run().expect(69, "", "cannot reach");
+    let running = run("1m").start();
+    // The number of failed attempts to connect before this line is arbitrary.
+    proxy.door(AcceptMode::Open);
+    assert_eq!(running.wait().status, Some(0), "{flavour}");
+    assert_eq!(renewals(&database), 0, "{flavour}");
 }
 
 #[test]
 fn nested_command_that_cannot_be_executed_exits_127() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("nested");
-        let stage = Stage::new();
-        let script = stage.path("script");
-        std::fs::write(&script, "#!/no/such/interpreter\n").expect("the script can be written");
-        let made = Command::new("chmod").arg("+x").arg(&script).status();
-        assert!(made.expect("chmod runs").success());
-        let inner = format!(
-            r#""$dlock" exec -a init {WAIT_LIMIT} -- {}"#,
-            script.display()
-        );
-        let outcome = outer(&database, &inner).run();
-        outcome.expect(
-            127,
-            "",
-            "its interpreter /no/such/interpreter does not exist",
-        );
-    }
+    let database = shared(Flavour::of_this_test()).database("nested");
+    let stage = Stage::new();
+    let script = stage.path("script");
+    std::fs::write(&script, "#!/no/such/interpreter\n").expect("the script can be written");
+    let made = Command::new("chmod").arg("+x").arg(&script).status();
+    assert!(made.expect("chmod runs").success());
+    let inner = format!(
+        r#""$dlock" exec -a init {WAIT_LIMIT} -- {}"#,
+        script.display()
+    );
+    let outcome = outer(&database, &inner).run();
+    outcome.expect(
+        127,
+        "",
+        "its interpreter /no/such/interpreter does not exist",
+    );
 }

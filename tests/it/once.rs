@@ -9,6 +9,7 @@ use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::{Stage, read_message, write_message};
 use testkit::holder::renewals;
+use testkit::on_each_flavour;
 use testkit::proxy::{Proxy, Request};
 use testkit::servers::{Database, Flavour, SESSIONS, shared};
 
@@ -277,27 +278,26 @@ fn once_waiters_without_named_locks_exit_0_too() {
     });
 }
 
-#[test]
-fn killed_once_holder_is_replaced_by_a_waiter_that_runs() {
-    everywhere(|mut replicas| {
-        // The lease is short because it has to expire during the test.
-        let short = ["--once=v1", "--ttl=3s"];
-        let holder = replicas.holder(&short);
-        let mut waiters: Vec<Running> = (0..12)
-            .map(|_| replicas.replica(&short, "done", 0).start())
-            .collect();
-        replicas.wait_for_waiters(12);
-        holder.crash();
-        for waiter in waiters.drain(2..7) {
-            waiter.signal("TERM");
-            assert_eq!(waiter.wait().status, Some(143));
-        }
-        for waiter in waiters {
-            assert_eq!(waiter.wait().status, Some(0));
-        }
-        assert_eq!(replicas.ran(), ["done"]);
-        assert_eq!(replicas.done(), ["v1"]);
-    });
+on_each_flavour!(killed_once_holder_is_replaced_by_a_waiter_that_runs);
+fn killed_once_holder_is_replaced_by_a_waiter_that_runs(flavour: Flavour) {
+    let mut replicas = Replicas::on(flavour);
+    // The lease is short because it has to expire during the test.
+    let short = ["--once=v1", "--ttl=3s"];
+    let holder = replicas.holder(&short);
+    let mut waiters: Vec<Running> = (0..12)
+        .map(|_| replicas.replica(&short, "done", 0).start())
+        .collect();
+    replicas.wait_for_waiters(12);
+    holder.crash();
+    for waiter in waiters.drain(2..7) {
+        waiter.signal("TERM");
+        assert_eq!(waiter.wait().status, Some(143));
+    }
+    for waiter in waiters {
+        assert_eq!(waiter.wait().status, Some(0));
+    }
+    assert_eq!(replicas.ran(), ["done"]);
+    assert_eq!(replicas.done(), ["v1"]);
 }
 
 #[test]

@@ -29,83 +29,79 @@ fn link(stage: &Stage, target: impl AsRef<Path>) -> std::path::PathBuf {
 
 #[test]
 fn metrics_are_written_to_a_device_which_is_not_replaced() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("output");
-        for (device, message) in [
-            ("/dev/null", ""),
-            ("/dev/full", "No space left on device (os error 28)"),
-        ] {
-            let stage = Stage::new();
-            let link = link(&stage, device);
-            let outcome = exec(&database, &link);
-            assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
-            let message = match message {
-                "" => String::new(),
-                why => format!(
-                    "dlock: cannot write the metrics to {}: {why}\n",
-                    link.display()
-                ),
-            };
-            assert_eq!(outcome.stderr, message, "{flavour}");
-            assert!(link.is_symlink(), "{flavour}: {device}");
-            let device = fs::metadata(device).expect("the device exists");
-            assert!(device.file_type().is_char_device(), "{flavour}");
-        }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("output");
+    for (device, message) in [
+        ("/dev/null", ""),
+        ("/dev/full", "No space left on device (os error 28)"),
+    ] {
+        let stage = Stage::new();
+        let link = link(&stage, device);
+        let outcome = exec(&database, &link);
+        assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
+        let message = match message {
+            "" => String::new(),
+            why => format!(
+                "dlock: cannot write the metrics to {}: {why}\n",
+                link.display()
+            ),
+        };
+        assert_eq!(outcome.stderr, message, "{flavour}");
+        assert!(link.is_symlink(), "{flavour}: {device}");
+        let device = fs::metadata(device).expect("the device exists");
+        assert!(device.file_type().is_char_device(), "{flavour}");
     }
 }
 
 #[test]
 fn metrics_are_written_to_a_fifo_without_waiting_for_a_reader() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("output");
-        let stage = Stage::new();
-        let fifo = stage.fifo("fifo");
-        let outcome = exec(&database, &fifo);
-        assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
-        let path = fifo.display();
-        let message =
-            format!("dlock: cannot write the metrics to {path}: no process reads the FIFO\n");
-        assert_eq!(outcome.stderr, message, "{flavour}");
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("output");
+    let stage = Stage::new();
+    let fifo = stage.fifo("fifo");
+    let outcome = exec(&database, &fifo);
+    assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
+    let path = fifo.display();
+    let message = format!("dlock: cannot write the metrics to {path}: no process reads the FIFO\n");
+    assert_eq!(outcome.stderr, message, "{flavour}");
 
-        let mut options = OpenOptions::new();
-        let mut reader = options.read(true).write(true).open(&fifo).expect("a FIFO");
-        let outcome = exec(&database, &fifo);
-        assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
-        assert_eq!(outcome.stderr, "", "{flavour}");
-        let file_type = fs::metadata(&fifo).expect("the file exists").file_type();
-        assert!(file_type.is_fifo(), "{flavour}");
-        let mut text = vec![0; 1 << 16];
-        let length = reader.read(&mut text).expect("the FIFO has content");
-        let text = String::from_utf8_lossy(&text[..length]);
-        assert!(text.contains("dlock_"), "{flavour}: {text}");
-    }
+    let mut options = OpenOptions::new();
+    let mut reader = options.read(true).write(true).open(&fifo).expect("a FIFO");
+    let outcome = exec(&database, &fifo);
+    assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
+    assert_eq!(outcome.stderr, "", "{flavour}");
+    let file_type = fs::metadata(&fifo).expect("the file exists").file_type();
+    assert!(file_type.is_fifo(), "{flavour}");
+    let mut text = vec![0; 1 << 16];
+    let length = reader.read(&mut text).expect("the FIFO has content");
+    let text = String::from_utf8_lossy(&text[..length]);
+    assert!(text.contains("dlock_"), "{flavour}: {text}");
 }
 
 #[test]
 fn metrics_file_behind_a_link_keeps_its_owner_and_mode() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("output");
-        let stage = Stage::new();
-        let target = stage.path("target");
-        File::create(&target).expect("the folder is writable");
-        fs::set_permissions(&target, Permissions::from_mode(0o640)).expect("the mode is set");
-        if rustix::process::geteuid().is_root() {
-            chown(&target, Some(1234), Some(2345)).expect("root may set the owner");
-        }
-        let before = fs::metadata(&target).expect("the file exists");
-        let link = link(&stage, "target");
-        let outcome = exec(&database, &link);
-        assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
-        assert_eq!(outcome.stderr, "", "{flavour}");
-        assert!(link.is_symlink(), "{flavour}");
-        let after = fs::metadata(&target).expect("the file exists");
-        let facts = |file: &fs::Metadata| (file.mode(), file.uid(), file.gid());
-        assert_eq!(facts(&after), facts(&before), "{flavour}");
-        let text = fs::read_to_string(&target).expect("the file is readable");
-        assert!(text.contains("dlock_"), "{flavour}: {text}");
-        let left = fs::read_dir(target.parent().expect("a folder")).expect("a folder");
-        assert_eq!(left.count(), 2, "{flavour}");
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("output");
+    let stage = Stage::new();
+    let target = stage.path("target");
+    File::create(&target).expect("the folder is writable");
+    fs::set_permissions(&target, Permissions::from_mode(0o640)).expect("the mode is set");
+    if rustix::process::geteuid().is_root() {
+        chown(&target, Some(1234), Some(2345)).expect("root may set the owner");
     }
+    let before = fs::metadata(&target).expect("the file exists");
+    let link = link(&stage, "target");
+    let outcome = exec(&database, &link);
+    assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
+    assert_eq!(outcome.stderr, "", "{flavour}");
+    assert!(link.is_symlink(), "{flavour}");
+    let after = fs::metadata(&target).expect("the file exists");
+    let facts = |file: &fs::Metadata| (file.mode(), file.uid(), file.gid());
+    assert_eq!(facts(&after), facts(&before), "{flavour}");
+    let text = fs::read_to_string(&target).expect("the file is readable");
+    assert!(text.contains("dlock_"), "{flavour}: {text}");
+    let left = fs::read_dir(target.parent().expect("a folder")).expect("a folder");
+    assert_eq!(left.count(), 2, "{flavour}");
 }
 
 #[test]

@@ -92,28 +92,27 @@ fn shell<'a>(script: &'a str, words: impl IntoIterator<Item = &'a PathBuf>) -> V
 
 #[test]
 fn process_1_forwards_every_signal_once_and_exits_with_the_commands_status() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("pid_one");
-        let stage = Stage::new();
-        let recorder = Recorder::on(&stage, "one");
-        let container = Container::start(&database, recorder.command());
-        recorder.is_up();
-        let dlock = container.dlock();
-        // The list has no SIGINT, because SIGINT and SIGTERM would count as two stop requests, which kill the command.
-        let signals: Vec<i32> = catchable().filter(|number| *number != 2).collect();
-        for number in &signals {
-            signal(dlock, &number.to_string());
-            recorder.got(*number);
-        }
-        assert_eq!(recorder.log(), Some(signals), "{flavour}");
-        recorder.exit(7);
-        assert_eq!(container.ends(), Some(7), "{flavour}");
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("pid_one");
+    let stage = Stage::new();
+    let recorder = Recorder::on(&stage, "one");
+    let container = Container::start(&database, recorder.command());
+    recorder.is_up();
+    let dlock = container.dlock();
+    // The list has no SIGINT, because SIGINT and SIGTERM would count as two stop requests, which kill the command.
+    let signals: Vec<i32> = catchable().filter(|number| *number != 2).collect();
+    for number in &signals {
+        signal(dlock, &number.to_string());
+        recorder.got(*number);
     }
+    assert_eq!(recorder.log(), Some(signals), "{flavour}");
+    recorder.exit(7);
+    assert_eq!(container.ends(), Some(7), "{flavour}");
 }
 
 #[test]
 fn process_1_exits_with_128_plus_the_signal_that_killed_its_command() {
-    let database = shared(Flavour::MariaDb).database("pid_one");
+    let database = shared(Flavour::of_this_test()).database("pid_one");
     for (name, status) in [("TERM", 143), ("KILL", 137)] {
         let script = format!("kill -{name} $$");
         let container = Container::start(&database, shell(&script, []));
@@ -123,27 +122,26 @@ fn process_1_exits_with_128_plus_the_signal_that_killed_its_command() {
 
 #[test]
 fn process_1_that_waits_in_the_queue_exits_on_a_signal() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("pid_one");
-        let stage = Stage::new();
-        let recorder = Recorder::on(&stage, "holder");
-        let holder = Dlock::on(&database, ["exec", "-a", "init", "--"])
-            .args(recorder.command())
-            .start();
-        recorder.is_up();
-        let container = Container::start(&database, shell("echo ran", []));
-        let mut admin = database.admin_conn();
-        eventually("dlock waits in the queue", || {
-            let rows: Vec<u64> =
-                mysql::prelude::Queryable::query(&mut admin, "SELECT position FROM dlock_waiter")
-                    .expect("the table exists");
-            rows.len() == 1
-        });
-        signal(container.dlock(), "TERM");
-        assert_eq!(container.ends(), Some(143), "{flavour}");
-        recorder.exit(0);
-        holder.wait().expect(0, "", "");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("pid_one");
+    let stage = Stage::new();
+    let recorder = Recorder::on(&stage, "holder");
+    let holder = Dlock::on(&database, ["exec", "-a", "init", "--"])
+        .args(recorder.command())
+        .start();
+    recorder.is_up();
+    let container = Container::start(&database, shell("echo ran", []));
+    let mut admin = database.admin_conn();
+    eventually("dlock waits in the queue", || {
+        let rows: Vec<u64> =
+            mysql::prelude::Queryable::query(&mut admin, "SELECT position FROM dlock_waiter")
+                .expect("the table exists");
+        rows.len() == 1
+    });
+    signal(container.dlock(), "TERM");
+    assert_eq!(container.ends(), Some(143), "{flavour}");
+    recorder.exit(0);
+    holder.wait().expect(0, "", "");
 }
 
 /// A script that starts orphans that exit immediately and orphans that exit after 0.1 s. It then writes `up`, and exits
@@ -157,7 +155,7 @@ const ORPHANS: &str = r#"
 
 #[test]
 fn process_1_reaps_orphans_while_its_command_runs() {
-    let database = shared(Flavour::MariaDb).database("pid_one");
+    let database = shared(Flavour::of_this_test()).database("pid_one");
     let stage = Stage::new();
     let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
     let container = Container::start(&database, shell(ORPHANS, [&ready, &go]));
@@ -205,7 +203,7 @@ fn inside(pid: u32) -> Vec<String> {
 
 #[test]
 fn no_process_survives_process_1_even_if_it_is_killed() {
-    let database = shared(Flavour::MariaDb).database("pid_one");
+    let database = shared(Flavour::of_this_test()).database("pid_one");
     for kill in [false, true] {
         let stage = Stage::new();
         let witness = Witness::on(&stage);

@@ -3,6 +3,7 @@
 
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Outcome, eventually};
+use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, shared};
 use testkit::terminal::Terminal;
 
@@ -12,12 +13,17 @@ use crate::tree::Holder;
 /// Runs `test` on a new database of each kind of server.
 fn everywhere(test: impl Fn(&Database)) {
     for flavour in Flavour::ALL {
-        let database = shared(flavour).database("release");
-        Dlock::on(&database, ["setup", "-q"])
-            .run()
-            .expect(0, "", "");
-        test(&database);
+        test(&set_up(flavour));
     }
+}
+
+/// Creates a database with dlock's tables.
+fn set_up(flavour: Flavour) -> Database {
+    let database = shared(flavour).database("release");
+    Dlock::on(&database, ["setup", "-q"])
+        .run()
+        .expect(0, "", "");
+    database
 }
 
 /// Runs `dlock release` for `init` as the operator alice, without asking for confirmation.
@@ -78,27 +84,26 @@ fn revoked_holder_stops_its_command_before_the_next_command_starts() {
     });
 }
 
-#[test]
-fn revoked_lease_of_a_frozen_holder_is_not_granted_before_it_expires() {
-    everywhere(|database| {
-        let holder = Holder::start(database, &["--ttl", "6s", "--grace", "1s"]);
-        holder.running.signal("STOP");
-        let next = holder.next(database);
-        release(database, &[]).expect(0, "", "init is released: ");
-        try_once(database).expect(75, "", "released by alice (reason: it hangs)");
-        let seen = status(database);
-        assert_eq!(seen["state"], "revoked", "{seen}");
-        assert_eq!(seen["diagnosis"], "revoked", "{seen}");
-        release(database, &[]).expect(0, "", "init is released: released by alice");
-        next.wait().expect(0, "alone\n", "init is held by");
-        holder.running.signal("CONT");
-        holder.running.wait().expect(76, "", "cannot keep init: ");
-        assert_eq!(
-            endings(&runs(database, &[])),
-            [("exited", Some(0)), ("revoked", None), ("released", None)],
-            "the contender that took over must not record the run again"
-        );
-    });
+on_each_flavour!(revoked_lease_of_a_frozen_holder_is_not_granted_before_it_expires);
+fn revoked_lease_of_a_frozen_holder_is_not_granted_before_it_expires(flavour: Flavour) {
+    let database = &set_up(flavour);
+    let holder = Holder::start(database, &["--ttl", "6s", "--grace", "1s"]);
+    holder.running.signal("STOP");
+    let next = holder.next(database);
+    release(database, &[]).expect(0, "", "init is released: ");
+    try_once(database).expect(75, "", "released by alice (reason: it hangs)");
+    let seen = status(database);
+    assert_eq!(seen["state"], "revoked", "{seen}");
+    assert_eq!(seen["diagnosis"], "revoked", "{seen}");
+    release(database, &[]).expect(0, "", "init is released: released by alice");
+    next.wait().expect(0, "alone\n", "init is held by");
+    holder.running.signal("CONT");
+    holder.running.wait().expect(76, "", "cannot keep init: ");
+    assert_eq!(
+        endings(&runs(database, &[])),
+        [("exited", Some(0)), ("revoked", None), ("released", None)],
+        "the contender that took over must not record the run again"
+    );
 }
 
 #[test]
@@ -223,28 +228,27 @@ fn action_paused_while_held_is_not_granted_after_its_holder() {
     });
 }
 
-#[test]
-fn paused_action_is_not_granted_when_a_dead_holders_lease_expires() {
-    everywhere(|database| {
-        let holder = Holder::start(database, &["--ttl", "3s"]);
-        holder.running.crash();
-        release(database, &["--pause", "1h"]).expect(0, "", "init is paused for 1h: ");
-        eventually("the lease has expired", || {
-            status(database)["state"] == "expired"
-        });
-        let seen = status(database);
-        assert!(seen["takeover_in_ms"].as_u64() > Some(3_000_000), "{seen}");
-        Dlock::on(database, ["status", "--check", "init"])
-            .run()
-            .expect(75, "", "");
-        // The timeout is longer than the time after which a contender takes over an expired lease.
-        Dlock::on(database, ["wait", "init", "--timeout=6s"])
-            .run()
-            .expect(75, "", "paused for another 59m");
-        try_once(database).expect(75, "", "paused for another 59m");
-        release(database, &["--resume"]).expect(0, "", "init is resumed");
-        try_once(database).expect(0, "ran\n", "");
+on_each_flavour!(paused_action_is_not_granted_when_a_dead_holders_lease_expires);
+fn paused_action_is_not_granted_when_a_dead_holders_lease_expires(flavour: Flavour) {
+    let database = &set_up(flavour);
+    let holder = Holder::start(database, &["--ttl", "3s"]);
+    holder.running.crash();
+    release(database, &["--pause", "1h"]).expect(0, "", "init is paused for 1h: ");
+    eventually("the lease has expired", || {
+        status(database)["state"] == "expired"
     });
+    let seen = status(database);
+    assert!(seen["takeover_in_ms"].as_u64() > Some(3_000_000), "{seen}");
+    Dlock::on(database, ["status", "--check", "init"])
+        .run()
+        .expect(75, "", "");
+    // The timeout is longer than the time after which a contender takes over an expired lease.
+    Dlock::on(database, ["wait", "init", "--timeout=6s"])
+        .run()
+        .expect(75, "", "paused for another 59m");
+    try_once(database).expect(75, "", "paused for another 59m");
+    release(database, &["--resume"]).expect(0, "", "init is resumed");
+    try_once(database).expect(0, "ran\n", "");
 }
 
 #[test]

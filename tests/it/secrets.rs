@@ -10,6 +10,7 @@ use mysql::{Row, Value};
 use testkit::cli_runner::{Dlock, Outcome};
 use testkit::command::{Stage, read_message, write_message};
 use testkit::network::{local, refusing};
+use testkit::on_each_flavour;
 use testkit::proxy::Port;
 use testkit::servers::{Database, Flavour, shared};
 
@@ -103,173 +104,169 @@ fn command_lines(pid: u32) -> Vec<String> {
     all
 }
 
-#[test]
-fn run_never_prints_or_stores_its_password() {
-    for flavour in Flavour::ALL {
-        let database = database(flavour);
+on_each_flavour!(run_never_prints_or_stores_its_password);
+fn run_never_prints_or_stores_its_password(flavour: Flavour) {
+    let database = database(flavour);
+    let stage = Stage::new();
+    let address = format!("127.0.0.1:{}/{}", shared(flavour).port(), database.name);
+    for source in sources(&stage, &database.user, &address) {
+        let name = source.0;
         let stage = Stage::new();
-        let address = format!("127.0.0.1:{}/{}", shared(flavour).port(), database.name);
-        for source in sources(&stage, &database.user, &address) {
-            let name = source.0;
-            let stage = Stage::new();
-            let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-            let command = format!("echo up >{}; read -r _ <{}", ready.display(), go.display());
-            let (metrics, hook) = (stage.path("metrics"), stage.path("hook"));
-            let dlock = Dlock::new(["exec", "-v", "-a", "init", "--log-format=json"])
-                .env("DLOCK_OPT_METRICS_FILE", &metrics)
-                // The hook inherits the environment of dlock, as the command does. Only the two variables that the hook
-                // filters out may contain the password.
-                .env(
-                    "DLOCK_OPT_ON_EVENT",
-                    format!(
-                        "env | grep -v -e ^DLOCK_URL= -e ^DLOCK_PASSWORD= >> {}",
-                        hook.display()
-                    ),
-                );
-            let dlock = dlock.args(["--", "sh", "-c", &command]);
-            let run = with(dlock, &source).start();
-            assert_eq!(read_message(&ready), "up");
-            let lines = command_lines(run.pid());
-            assert!(
-                lines.len() > 1 && lines[0].contains("exec"),
-                "{flavour}, {name}: {lines:?}"
+        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+        let command = format!("echo up >{}; read -r _ <{}", ready.display(), go.display());
+        let (metrics, hook) = (stage.path("metrics"), stage.path("hook"));
+        let dlock = Dlock::new(["exec", "-v", "-a", "init", "--log-format=json"])
+            .env("DLOCK_OPT_METRICS_FILE", &metrics)
+            // The hook inherits the environment of dlock, as the command does. Only the two variables that the hook
+            // filters out may contain the password.
+            .env(
+                "DLOCK_OPT_ON_EVENT",
+                format!(
+                    "env | grep -v -e ^DLOCK_URL= -e ^DLOCK_PASSWORD= >> {}",
+                    hook.display()
+                ),
             );
-            assert!(
-                lines.iter().all(|line| !line.contains(SENTINEL)),
-                "{flavour}, {name}: {lines:?}"
-            );
-            // While the command runs, other processes run `status`, `release` and another `exec`.
-            assert_no_secret(&with(Dlock::new(["status", "-v"]), &source).run(), 0, name);
-            let script = r#"set -o pipefail; "$0" status -v --watch=100ms | head -n 4"#;
-            let program = env!("CARGO_BIN_EXE_dlock");
-            let watch = Dlock::of(Path::new("bash"), ["-c", script, program]);
-            assert_no_secret(&with(watch, &source).run(), 0, name);
-            let release = ["release", "-v", "-a", "init", "--yes", "--token=1"];
-            assert_no_secret(&with(Dlock::new(release), &source).run(), 76, name);
-            let waiter = with(
-                Dlock::new(["exec", "-v", "-n", "-a", "init", "--", "true"]),
-                &source,
-            );
-            assert_no_secret(&waiter.run(), 75, name);
-            write_message(&go, "on");
-            assert_no_secret(&run.wait(), 0, name);
-            for (file, has) in [(metrics, "dlock_result"), (hook, "DLOCK_EVENT=released")] {
-                let text = fs::read_to_string(&file).expect("the file is written");
-                assert!(text.contains(has), "{flavour}, {name}: {text}");
-                assert!(!text.contains(SENTINEL), "{flavour}, {name}: {text}");
-            }
-            assert_no_secret(&with(Dlock::new(["setup", "-v"]), &source).run(), 0, name);
-            for form in [&["doctor", "-v"][..], &["doctor", "--json"]] {
-                assert_no_secret(&with(Dlock::new(form), &source).run(), 0, name);
-            }
-            assert_no_secret(
-                &with(Dlock::new(["setup", "--print"]), &source).run(),
-                0,
-                name,
-            );
+        let dlock = dlock.args(["--", "sh", "-c", &command]);
+        let run = with(dlock, &source).start();
+        assert_eq!(read_message(&ready), "up");
+        let lines = command_lines(run.pid());
+        assert!(
+            lines.len() > 1 && lines[0].contains("exec"),
+            "{flavour}, {name}: {lines:?}"
+        );
+        assert!(
+            lines.iter().all(|line| !line.contains(SENTINEL)),
+            "{flavour}, {name}: {lines:?}"
+        );
+        // While the command runs, other processes run `status`, `release` and another `exec`.
+        assert_no_secret(&with(Dlock::new(["status", "-v"]), &source).run(), 0, name);
+        let script = r#"set -o pipefail; "$0" status -v --watch=100ms | head -n 4"#;
+        let program = env!("CARGO_BIN_EXE_dlock");
+        let watch = Dlock::of(Path::new("bash"), ["-c", script, program]);
+        assert_no_secret(&with(watch, &source).run(), 0, name);
+        let release = ["release", "-v", "-a", "init", "--yes", "--token=1"];
+        assert_no_secret(&with(Dlock::new(release), &source).run(), 76, name);
+        let waiter = with(
+            Dlock::new(["exec", "-v", "-n", "-a", "init", "--", "true"]),
+            &source,
+        );
+        assert_no_secret(&waiter.run(), 75, name);
+        write_message(&go, "on");
+        assert_no_secret(&run.wait(), 0, name);
+        for (file, has) in [(metrics, "dlock_result"), (hook, "DLOCK_EVENT=released")] {
+            let text = fs::read_to_string(&file).expect("the file is written");
+            assert!(text.contains(has), "{flavour}, {name}: {text}");
+            assert!(!text.contains(SENTINEL), "{flavour}, {name}: {text}");
         }
-        for table in ["dlock_lock", "dlock_schema"] {
-            let rows: Vec<Row> = database
-                .admin_conn()
-                .query(format!("SELECT * FROM {table}"))
-                .expect("root has all privileges");
-            assert_eq!(rows.len(), 1, "{flavour}, {table}");
-            for value in rows.into_iter().flat_map(Row::unwrap) {
-                if let Value::Bytes(bytes) = value {
-                    let text = String::from_utf8_lossy(&bytes).into_owned();
-                    assert!(!text.contains(SENTINEL), "{flavour}, {table}: {text}");
-                }
+        assert_no_secret(&with(Dlock::new(["setup", "-v"]), &source).run(), 0, name);
+        for form in [&["doctor", "-v"][..], &["doctor", "--json"]] {
+            assert_no_secret(&with(Dlock::new(form), &source).run(), 0, name);
+        }
+        assert_no_secret(
+            &with(Dlock::new(["setup", "--print"]), &source).run(),
+            0,
+            name,
+        );
+    }
+    for table in ["dlock_lock", "dlock_schema"] {
+        let rows: Vec<Row> = database
+            .admin_conn()
+            .query(format!("SELECT * FROM {table}"))
+            .expect("root has all privileges");
+        assert_eq!(rows.len(), 1, "{flavour}, {table}");
+        for value in rows.into_iter().flat_map(Row::unwrap) {
+            if let Value::Bytes(bytes) = value {
+                let text = String::from_utf8_lossy(&bytes).into_owned();
+                assert!(!text.contains(SENTINEL), "{flavour}, {table}: {text}");
             }
         }
     }
 }
 
-#[test]
-fn failure_does_not_print_the_password() {
+on_each_flavour!(failure_does_not_print_the_password);
+fn failure_does_not_print_the_password(flavour: Flavour) {
     let unused = Port::reserve(local(0)).expect("127.0.0.1 has a free port");
     let port = unused.number();
-    for flavour in Flavour::ALL {
-        // The password of this account is not the sentinel.
-        let other = shared(flavour).database("other");
-        let known = database(flavour);
-        let server = shared(flavour).port();
-        let Database { name, user, .. } = &other;
-        for (what, user, address, status) in [
-            (
-                "wrong password",
-                user,
-                format!("127.0.0.1:{server}/{name}"),
-                77,
-            ),
-            (
-                "no grant",
-                &known.user,
-                format!("127.0.0.1:{server}/{name}"),
-                77,
-            ),
-            ("no server", user, format!("127.0.0.1:{port}/{name}"), 69),
-            (
-                "no name",
-                user,
-                format!("unknown.invalid:{server}/{name}?ssl-mode=disabled"),
-                69,
-            ),
-            (
-                "no tls",
-                &known.user,
-                format!("127.0.0.1:{server}/{name}?ssl-mode=verify_ca"),
-                78,
-            ),
-            (
-                "no socket",
-                user,
-                format!("localhost/{name}?socket=/no/such/socket"),
-                69,
-            ),
-            (
-                "bad query",
-                user,
-                format!("127.0.0.1:{server}/{name}?sokcet=/no/such/socket"),
-                64,
-            ),
-        ] {
-            let stage = Stage::new();
-            for source in sources(&stage, user, &address) {
-                // An invalid URL in a file is a configuration error, not a usage error.
-                let status = if what == "bad query" && source.0 == "url file" {
-                    78
-                } else {
-                    status
-                };
-                let what = format!("{flavour}, {what} by {}", source.0);
-                let exec = [
-                    "exec",
-                    "-v",
-                    "-a",
-                    "init",
-                    "--ttl",
-                    "3s",
-                    "--connect-timeout",
-                    "0",
-                    "--",
-                    "true",
-                ];
-                assert_no_secret(&with(Dlock::new(exec), &source).run(), status, &what);
-                let json = with(Dlock::new(exec), &source).env("DLOCK_OPT_LOG_FORMAT", "json");
-                assert_no_secret(&json.run(), status, &what);
-                assert_no_secret(
-                    &with(Dlock::new(["status", "-v"]), &source).run(),
-                    status,
-                    &what,
-                );
-                assert_no_secret(
-                    &with(Dlock::new(["setup", "-v"]), &source).run(),
-                    status,
-                    &what,
-                );
-                for form in [&["doctor", "-v"][..], &["doctor", "--json"]] {
-                    assert_no_secret(&with(Dlock::new(form), &source).run(), status, &what);
-                }
+    // The password of this account is not the sentinel.
+    let other = shared(flavour).database("other");
+    let known = database(flavour);
+    let server = shared(flavour).port();
+    let Database { name, user, .. } = &other;
+    for (what, user, address, status) in [
+        (
+            "wrong password",
+            user,
+            format!("127.0.0.1:{server}/{name}"),
+            77,
+        ),
+        (
+            "no grant",
+            &known.user,
+            format!("127.0.0.1:{server}/{name}"),
+            77,
+        ),
+        ("no server", user, format!("127.0.0.1:{port}/{name}"), 69),
+        (
+            "no name",
+            user,
+            format!("unknown.invalid:{server}/{name}?ssl-mode=disabled"),
+            69,
+        ),
+        (
+            "no tls",
+            &known.user,
+            format!("127.0.0.1:{server}/{name}?ssl-mode=verify_ca"),
+            78,
+        ),
+        (
+            "no socket",
+            user,
+            format!("localhost/{name}?socket=/no/such/socket"),
+            69,
+        ),
+        (
+            "bad query",
+            user,
+            format!("127.0.0.1:{server}/{name}?sokcet=/no/such/socket"),
+            64,
+        ),
+    ] {
+        let stage = Stage::new();
+        for source in sources(&stage, user, &address) {
+            // An invalid URL in a file is a configuration error, not a usage error.
+            let status = if what == "bad query" && source.0 == "url file" {
+                78
+            } else {
+                status
+            };
+            let what = format!("{flavour}, {what} by {}", source.0);
+            let exec = [
+                "exec",
+                "-v",
+                "-a",
+                "init",
+                "--ttl",
+                "3s",
+                "--connect-timeout",
+                "0",
+                "--",
+                "true",
+            ];
+            assert_no_secret(&with(Dlock::new(exec), &source).run(), status, &what);
+            let json = with(Dlock::new(exec), &source).env("DLOCK_OPT_LOG_FORMAT", "json");
+            assert_no_secret(&json.run(), status, &what);
+            assert_no_secret(
+                &with(Dlock::new(["status", "-v"]), &source).run(),
+                status,
+                &what,
+            );
+            assert_no_secret(
+                &with(Dlock::new(["setup", "-v"]), &source).run(),
+                status,
+                &what,
+            );
+            for form in [&["doctor", "-v"][..], &["doctor", "--json"]] {
+                assert_no_secret(&with(Dlock::new(form), &source).run(), status, &what);
             }
         }
     }
@@ -383,23 +380,22 @@ const HOSTILE: &str =
 
 #[test]
 fn labels_of_other_holders_are_escaped_by_status_and_waiters() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("labels");
-        let stage = Stage::new();
-        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-        let (holder, note) = (format!("web{HOSTILE}"), format!("why{HOSTILE}"));
-        let command = format!("echo up >{}; read -r _ <{}", ready.display(), go.display());
-        let exec = ["exec", "-a", "init", "--holder", &holder, "--note", &note];
-        let run = Dlock::on(
-            &database,
-            exec.into_iter().chain(["--", "sh", "-c", &command]),
-        )
-        .start();
-        assert_eq!(read_message(&ready), "up");
-        assert_labels_escaped(&database, &holder, &note, flavour);
-        write_message(&go, "on");
-        run.wait().expect(0, "", "");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("labels");
+    let stage = Stage::new();
+    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+    let (holder, note) = (format!("web{HOSTILE}"), format!("why{HOSTILE}"));
+    let command = format!("echo up >{}; read -r _ <{}", ready.display(), go.display());
+    let exec = ["exec", "-a", "init", "--holder", &holder, "--note", &note];
+    let run = Dlock::on(
+        &database,
+        exec.into_iter().chain(["--", "sh", "-c", &command]),
+    )
+    .start();
+    assert_eq!(read_message(&ready), "up");
+    assert_labels_escaped(&database, &holder, &note, flavour);
+    write_message(&go, "on");
+    run.wait().expect(0, "", "");
 }
 
 #[test]

@@ -21,6 +21,7 @@ use std::fs;
 use testkit::cli_runner::eventually;
 use testkit::command::write_message;
 use testkit::holder::renewals;
+use testkit::on_each_flavour;
 use testkit::servers::Flavour;
 
 use self::scene::Scene;
@@ -83,25 +84,23 @@ fn statement_ends_if_the_successful_command_leaves_its_client_behind() {
     }
 }
 
-#[test]
-fn success_is_recorded_within_the_lease_that_was_renewed_while_a_statement_ended() {
-    for flavour in Flavour::ALL {
-        let mut scene = Scene::new(flavour);
-        let go = scene.stage.fifo("go");
-        let options = ["--once", "--ttl", "6s", "--server-sessions", "wait"];
-        let beside = format!("read word < '{}'", go.display());
-        let (holder, _) = scene.start_beside(&options, &beside);
-        scene.wait_until_noted();
-        write_message(&go, "on");
-        holder.wait_for_output("which the command of init left on the server, has ended");
-        // The lease that the command had has expired after seven more renewals, one each second.
-        scene.wait_for_renewals(renewals(&scene.database) + 7);
-        // Without a lease, dlock tries for two seconds. The server ends each try after one second.
-        scene.lock_record_until_waited(3);
-        holder.wait().expect(0, "", "has ended");
-        let again = scene.next(&["--once"]).run();
-        again.expect(0, "", "init was done by ");
-    }
+on_each_flavour!(success_is_recorded_within_the_lease_that_was_renewed_while_a_statement_ended);
+fn success_is_recorded_within_the_lease_that_was_renewed_while_a_statement_ended(flavour: Flavour) {
+    let mut scene = Scene::new(flavour);
+    let go = scene.stage.fifo("go");
+    let options = ["--once", "--ttl", "6s", "--server-sessions", "wait"];
+    let beside = format!("read word < '{}'", go.display());
+    let (holder, _) = scene.start_beside(&options, &beside);
+    scene.wait_until_noted();
+    write_message(&go, "on");
+    holder.wait_for_output("which the command of init left on the server, has ended");
+    // The lease that the command had has expired after seven more renewals, one each second.
+    scene.wait_for_renewals(renewals(&scene.database) + 7);
+    // Without a lease, dlock tries for two seconds. The server ends each try after one second.
+    scene.lock_record_until_waited(3);
+    holder.wait().expect(0, "", "has ended");
+    let again = scene.next(&["--once"]).run();
+    again.expect(0, "", "init was done by ");
 }
 
 #[test]
@@ -141,28 +140,26 @@ fn a_waiter_does_not_end_the_statement_of_a_successful_command() {
     }
 }
 
-#[test]
-fn next_command_starts_after_the_statement_of_a_dead_holder_has_ended() {
-    for flavour in Flavour::ALL {
-        let scene = Scene::new(flavour);
-        let (holder, _) = scene.start(&["--ttl", "2s"]);
-        scene.wait_until_noted();
-        holder.crash();
-        assert_eq!(
-            scene.statements(),
-            1,
-            "{flavour}: the statement outlives its client"
-        );
-        let outcome = scene.next(&[]).run();
-        outcome.expect(
-            0,
-            "0 statements\n",
-            "ended 1 session that an earlier run of init left on the server",
-        );
-        let history = scene.dlock(["history", "init"]).run();
-        let ended = "exit 0, ended 1 session ";
-        assert!(history.stdout.contains(ended), "{flavour}: {history:#?}");
-    }
+on_each_flavour!(next_command_starts_after_the_statement_of_a_dead_holder_has_ended);
+fn next_command_starts_after_the_statement_of_a_dead_holder_has_ended(flavour: Flavour) {
+    let scene = Scene::new(flavour);
+    let (holder, _) = scene.start(&["--ttl", "2s"]);
+    scene.wait_until_noted();
+    holder.crash();
+    assert_eq!(
+        scene.statements(),
+        1,
+        "{flavour}: the statement outlives its client"
+    );
+    let outcome = scene.next(&[]).run();
+    outcome.expect(
+        0,
+        "0 statements\n",
+        "ended 1 session that an earlier run of init left on the server",
+    );
+    let history = scene.dlock(["history", "init"]).run();
+    let ended = "exit 0, ended 1 session ";
+    assert!(history.stdout.contains(ended), "{flavour}: {history:#?}");
 }
 
 /// Without the safeguard, the two tests above would find the statement alive. This test shows that they would fail.
@@ -183,68 +180,62 @@ fn a_program_without_the_safeguard_leaves_the_statement_alive() {
     }
 }
 
-#[test]
-fn with_wait_the_lease_is_kept_until_the_statement_has_ended_by_itself() {
-    for flavour in Flavour::ALL {
-        let mut scene = Scene::new(flavour);
-        let metrics = scene.stage.path("metrics");
-        let metrics = metrics.to_str().expect("the path is UTF-8");
-        let options = ["--ttl", "2s", "--server-sessions", "wait", "--metrics-file"];
-        let (holder, client) = scene.start(&[&options[..], &[metrics]].concat());
-        scene.wait_until_noted();
-        client.kill();
-        holder.wait_for_output("which the command of init left on the server, has ended");
-        let renewals = || -> u64 {
-            let text = fs::read_to_string(metrics).unwrap_or_default();
-            let mut lines = text.lines();
-            let line = lines.find(|line| line.starts_with("dlock_renewals_total{"));
-            let number = line.and_then(|line| line.rsplit(' ').next());
-            number.map_or(0, |number| number.parse().expect("a number"))
-        };
-        let before = renewals();
-        let busy = scene.next(&["--wait", "3s"]).run();
-        busy.expect(75, "", "init is held by");
-        // The renewals of this time count too.
-        eventually("renewals are counted", || renewals() > before + 2);
-        assert_eq!(scene.statements(), 1, "{flavour}");
-        scene.unlock();
-        holder.wait().expect(137, "", "has ended");
-        scene.next(&[]).run().expect(0, "0 statements\n", "");
-        assert!(scene.is_updated(), "{flavour}: the statement was killed");
-    }
+on_each_flavour!(with_wait_the_lease_is_kept_until_the_statement_has_ended_by_itself);
+fn with_wait_the_lease_is_kept_until_the_statement_has_ended_by_itself(flavour: Flavour) {
+    let mut scene = Scene::new(flavour);
+    let metrics = scene.stage.path("metrics");
+    let metrics = metrics.to_str().expect("the path is UTF-8");
+    let options = ["--ttl", "2s", "--server-sessions", "wait", "--metrics-file"];
+    let (holder, client) = scene.start(&[&options[..], &[metrics]].concat());
+    scene.wait_until_noted();
+    client.kill();
+    holder.wait_for_output("which the command of init left on the server, has ended");
+    let renewals = || -> u64 {
+        let text = fs::read_to_string(metrics).unwrap_or_default();
+        let mut lines = text.lines();
+        let line = lines.find(|line| line.starts_with("dlock_renewals_total{"));
+        let number = line.and_then(|line| line.rsplit(' ').next());
+        number.map_or(0, |number| number.parse().expect("a number"))
+    };
+    let before = renewals();
+    let busy = scene.next(&["--wait", "3s"]).run();
+    busy.expect(75, "", "init is held by");
+    // The renewals of this time count too.
+    eventually("renewals are counted", || renewals() > before + 2);
+    assert_eq!(scene.statements(), 1, "{flavour}");
+    scene.unlock();
+    holder.wait().expect(137, "", "has ended");
+    scene.next(&[]).run().expect(0, "0 statements\n", "");
+    assert!(scene.is_updated(), "{flavour}: the statement was killed");
 }
 
-#[test]
-fn a_contender_does_not_kill_a_session_of_a_holder_that_chose_wait() {
-    for flavour in Flavour::ALL {
-        let mut scene = Scene::new(flavour);
-        let (holder, _) = scene.start(&["--ttl", "2s", "--server-sessions", "wait"]);
-        scene.wait_until_noted();
-        holder.crash();
-        let next = scene.next(&["--ttl", "2s"]).start();
-        next.wait_for_output("which an earlier run of init left on the server, has ended");
-        assert_eq!(scene.statements(), 1, "{flavour}");
-        scene.unlock();
-        next.wait().expect(0, "0 statements\n", "has ended");
-        assert!(scene.is_updated(), "{flavour}: the statement was killed");
-    }
+on_each_flavour!(a_contender_does_not_kill_a_session_of_a_holder_that_chose_wait);
+fn a_contender_does_not_kill_a_session_of_a_holder_that_chose_wait(flavour: Flavour) {
+    let mut scene = Scene::new(flavour);
+    let (holder, _) = scene.start(&["--ttl", "2s", "--server-sessions", "wait"]);
+    scene.wait_until_noted();
+    holder.crash();
+    let next = scene.next(&["--ttl", "2s"]).start();
+    next.wait_for_output("which an earlier run of init left on the server, has ended");
+    assert_eq!(scene.statements(), 1, "{flavour}");
+    scene.unlock();
+    next.wait().expect(0, "0 statements\n", "has ended");
+    assert!(scene.is_updated(), "{flavour}: the statement was killed");
 }
 
-#[test]
-fn a_contender_starts_no_command_after_a_failed_renewal_until_another_succeeds() {
-    for flavour in Flavour::ALL {
-        let mut scene = Scene::new(flavour);
-        let (holder, _) = scene.start(&["--ttl", "2s", "--server-sessions", "wait"]);
-        scene.wait_until_noted();
-        holder.crash();
-        let next = scene.next(&["--ttl", "6s"]).start();
-        next.wait_for_output("which an earlier run of init left on the server, has ended");
-        scene.refuse_updates();
-        next.wait_for_output("cannot renew init");
-        scene.unlock();
-        next.wait()
-            .expect(69, "", "the lease of init cannot be renewed");
-    }
+on_each_flavour!(a_contender_starts_no_command_after_a_failed_renewal_until_another_succeeds);
+fn a_contender_starts_no_command_after_a_failed_renewal_until_another_succeeds(flavour: Flavour) {
+    let mut scene = Scene::new(flavour);
+    let (holder, _) = scene.start(&["--ttl", "2s", "--server-sessions", "wait"]);
+    scene.wait_until_noted();
+    holder.crash();
+    let next = scene.next(&["--ttl", "6s"]).start();
+    next.wait_for_output("which an earlier run of init left on the server, has ended");
+    scene.refuse_updates();
+    next.wait_for_output("cannot renew init");
+    scene.unlock();
+    next.wait()
+        .expect(69, "", "the lease of init cannot be renewed");
 }
 
 #[test]
@@ -295,21 +286,19 @@ fn only_the_sessions_of_the_command_are_ended() {
     }
 }
 
-#[test]
-fn a_noted_id_that_another_session_has_is_not_killed() {
-    for flavour in Flavour::ALL {
-        for change in [
-            r#"REPLACE(sessions,'"client":"','"client":"0')"#,
-            r#"REPLACE(sessions,'"started":','"started":1')"#,
-        ] {
-            let scene = Scene::new(flavour);
-            let (holder, _) = scene.start(&["--ttl", "2s"]);
-            scene.wait_until_noted();
-            holder.crash();
-            scene.execute(&format!("UPDATE dlock_lock SET sessions={change}"));
-            let next = scene.next(&[]).run();
-            next.expect(0, "1 statements\n", "init is held by");
-            assert_eq!(scene.statements(), 1, "{flavour}, {change}");
-        }
+on_each_flavour!(a_noted_id_that_another_session_has_is_not_killed);
+fn a_noted_id_that_another_session_has_is_not_killed(flavour: Flavour) {
+    for change in [
+        r#"REPLACE(sessions,'"client":"','"client":"0')"#,
+        r#"REPLACE(sessions,'"started":','"started":1')"#,
+    ] {
+        let scene = Scene::new(flavour);
+        let (holder, _) = scene.start(&["--ttl", "2s"]);
+        scene.wait_until_noted();
+        holder.crash();
+        scene.execute(&format!("UPDATE dlock_lock SET sessions={change}"));
+        let next = scene.next(&[]).run();
+        next.expect(0, "1 statements\n", "init is held by");
+        assert_eq!(scene.statements(), 1, "{flavour}, {change}");
     }
 }

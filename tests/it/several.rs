@@ -3,6 +3,7 @@
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::{Stage, read_message, write_message};
+use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, shared};
 
 /// Maximum time that a contender of these tests waits for its leases.
@@ -84,36 +85,34 @@ fn command_runs_under_all_leases_and_gets_a_token_for_each() {
     }
 }
 
-#[test]
-fn waiter_for_the_second_name_holds_the_first_one_for_many_leases() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("several");
-        let holder = Held::start(several(&database, &["web"]));
-        let other = Held::start(several(&database, &["api"]));
-        let waiter = several(&database, &["web", "api"])
-            .args(["--ttl=3s", "--", "echo", "both"])
-            .start();
-        waiter.wait_for_output("api is held by");
-        other.end();
-        waiter.wait_for_output("acquired api in");
-        waiter.wait_for_output("web is held by");
-        let status = Dlock::on(&database, ["status", "api"]).run().stdout;
-        let diagnosis = "held and renewing; the holder waits for web";
-        assert!(status.contains(diagnosis), "{flavour}: {status}");
-        let renewals = || -> u64 {
-            let query = "SELECT renewals FROM dlock_lock WHERE action='api'";
-            let renewals = database.admin_conn().query_first(query);
-            renewals.expect("the table exists").expect("the row exists")
-        };
-        // The lease is renewed six times per ttl.
-        eventually("the first lease is kept for two ttls", || renewals() > 12);
-        Dlock::on(&database, ["exec", "-n", "api", "--", "true"])
-            .run()
-            .expect(75, "", "api is held");
-        holder.end();
-        waiter.wait().expect(0, "both\n", "acquired web in");
-        assert_eq!(held(&database), [""; 0], "{flavour}");
-    }
+on_each_flavour!(waiter_for_the_second_name_holds_the_first_one_for_many_leases);
+fn waiter_for_the_second_name_holds_the_first_one_for_many_leases(flavour: Flavour) {
+    let database = shared(flavour).database("several");
+    let holder = Held::start(several(&database, &["web"]));
+    let other = Held::start(several(&database, &["api"]));
+    let waiter = several(&database, &["web", "api"])
+        .args(["--ttl=3s", "--", "echo", "both"])
+        .start();
+    waiter.wait_for_output("api is held by");
+    other.end();
+    waiter.wait_for_output("acquired api in");
+    waiter.wait_for_output("web is held by");
+    let status = Dlock::on(&database, ["status", "api"]).run().stdout;
+    let diagnosis = "held and renewing; the holder waits for web";
+    assert!(status.contains(diagnosis), "{flavour}: {status}");
+    let renewals = || -> u64 {
+        let query = "SELECT renewals FROM dlock_lock WHERE action='api'";
+        let renewals = database.admin_conn().query_first(query);
+        renewals.expect("the table exists").expect("the row exists")
+    };
+    // The lease is renewed six times per ttl.
+    eventually("the first lease is kept for two ttls", || renewals() > 12);
+    Dlock::on(&database, ["exec", "-n", "api", "--", "true"])
+        .run()
+        .expect(75, "", "api is held");
+    holder.end();
+    waiter.wait().expect(0, "both\n", "acquired web in");
+    assert_eq!(held(&database), [""; 0], "{flavour}");
 }
 
 #[test]
@@ -142,22 +141,21 @@ fn contender_that_does_not_get_all_leases_keeps_none() {
 
 #[test]
 fn loss_of_one_lease_stops_the_command_and_releases_the_others() {
-    for flavour in Flavour::ALL {
-        for lost in ["api", "web"] {
-            let database = shared(flavour).database("several");
-            let run = Held::start(several(&database, &["api", "web"]));
-            Dlock::on(&database, ["release", "-y", lost])
-                .run()
-                .expect(0, "", "is released");
-            let outcome = run.running.wait();
-            outcome.expect(76, "", &format!("lost {lost}: "));
-            assert_eq!(held(&database), [""; 0], "{flavour}");
-            let other = ["web", "api"][usize::from(lost == "web")];
-            let history = Dlock::on(&database, ["history", other]).run().stdout;
-            assert!(history.contains("SIGTERM"), "{flavour}: {history}");
-            let history = Dlock::on(&database, ["history", lost]).run().stdout;
-            assert!(history.contains("revoked"), "{flavour}: {history}");
-        }
+    let flavour = Flavour::of_this_test();
+    for lost in ["api", "web"] {
+        let database = shared(flavour).database("several");
+        let run = Held::start(several(&database, &["api", "web"]));
+        Dlock::on(&database, ["release", "-y", lost])
+            .run()
+            .expect(0, "", "is released");
+        let outcome = run.running.wait();
+        outcome.expect(76, "", &format!("lost {lost}: "));
+        assert_eq!(held(&database), [""; 0], "{flavour}");
+        let other = ["web", "api"][usize::from(lost == "web")];
+        let history = Dlock::on(&database, ["history", other]).run().stdout;
+        assert!(history.contains("SIGTERM"), "{flavour}: {history}");
+        let history = Dlock::on(&database, ["history", lost]).run().stdout;
+        assert!(history.contains("revoked"), "{flavour}: {history}");
     }
 }
 
@@ -201,33 +199,29 @@ fn contenders_with_names_in_opposite_order_do_not_wait_for_each_other() {
 
 #[test]
 fn killed_dlock_leaves_no_lease() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("several");
-        let run = Held::start(several(&database, &["api", "web"]).arg("--ttl=1h"));
-        run.running.signal("KILL");
-        eventually("the monitor releases both leases", || {
-            held(&database).is_empty()
-        });
-    }
+    let database = shared(Flavour::of_this_test()).database("several");
+    let run = Held::start(several(&database, &["api", "web"]).arg("--ttl=1h"));
+    run.running.signal("KILL");
+    eventually("the monitor releases both leases", || {
+        held(&database).is_empty()
+    });
 }
 
 #[test]
 fn nested_exec_runs_under_each_of_the_outer_leases() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("several");
-        let script = r#"
-            for names in "-a api" "-a web" "-a web -a api" "-a web -a other"; do
-                "$dlock" exec -n $names -- sh -c '
-                    printf "%s\n" "$DLOCK_TOKENS" "$DLOCK_OUTER_TOKENS" | cut -d= -f1 | xargs'
-            done
-            "$dlock" exec other -- "$dlock" exec -n web -- echo under both"#;
-        let outcome = several(&database, &["web", "api"])
-            .env("dlock", env!("CARGO_BIN_EXE_dlock"))
-            .args(["--", "sh", "-c", script])
-            .run();
-        let printed = "api web\napi web\napi web\nother api web\nunder both\n";
-        outcome.expect(0, printed, "");
-    }
+    let database = shared(Flavour::of_this_test()).database("several");
+    let script = r#"
+        for names in "-a api" "-a web" "-a web -a api" "-a web -a other"; do
+            "$dlock" exec -n $names -- sh -c '
+                printf "%s\n" "$DLOCK_TOKENS" "$DLOCK_OUTER_TOKENS" | cut -d= -f1 | xargs'
+        done
+        "$dlock" exec other -- "$dlock" exec -n web -- echo under both"#;
+    let outcome = several(&database, &["web", "api"])
+        .env("dlock", env!("CARGO_BIN_EXE_dlock"))
+        .args(["--", "sh", "-c", script])
+        .run();
+    let printed = "api web\napi web\napi web\nother api web\nunder both\n";
+    outcome.expect(0, printed, "");
 }
 
 #[test]

@@ -78,57 +78,54 @@ fn each(
 
 #[test]
 fn holder_forwards_every_signal_to_the_command_once() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("signals");
-        let stage = Stage::new();
-        let recorder = Recorder::on(&stage, "all");
-        let running = recording(&database, &recorder);
-        let signals = all_but_requests_to_stop();
-        assert!(signals.len() > 50, "only {signals:?}");
-        send_all(&signals, &running, &recorder);
-        assert_eq!(recorder.log(), Some(signals), "{flavour}");
-        recorder.exit(7);
-        running.wait().expect(7, "", "");
-        assert_eq!(counts(&database), (0, 0), "{flavour}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("signals");
+    let stage = Stage::new();
+    let recorder = Recorder::on(&stage, "all");
+    let running = recording(&database, &recorder);
+    let signals = all_but_requests_to_stop();
+    assert!(signals.len() > 50, "only {signals:?}");
+    send_all(&signals, &running, &recorder);
+    assert_eq!(recorder.log(), Some(signals), "{flavour}");
+    recorder.exit(7);
+    running.wait().expect(7, "", "");
+    assert_eq!(counts(&database), (0, 0), "{flavour}");
 }
 
 #[test]
 fn first_stop_request_is_forwarded_once_and_the_command_sets_the_status() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("signals");
-        let stage = Stage::new();
-        for number in [INT, TERM] {
-            let recorder = Recorder::on(&stage, &number.to_string());
-            let running = recording(&database, &recorder);
-            // SIGUSR1, which has number 10, is a marker. A second copy of the first signal would arrive before the
-            // marker.
-            send_all(&[number, 10], &running, &recorder);
-            assert_eq!(recorder.log(), Some(vec![number, 10]), "{flavour}");
-            recorder.exit(3);
-            running.wait().expect(3, "", "");
-        }
-        assert_eq!(counts(&database), (0, 0), "{flavour}");
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("signals");
+    let stage = Stage::new();
+    for number in [INT, TERM] {
+        let recorder = Recorder::on(&stage, &number.to_string());
+        let running = recording(&database, &recorder);
+        // SIGUSR1, which has number 10, is a marker. A second copy of the first signal would arrive before the
+        // marker.
+        send_all(&[number, 10], &running, &recorder);
+        assert_eq!(recorder.log(), Some(vec![number, 10]), "{flavour}");
+        recorder.exit(3);
+        running.wait().expect(3, "", "");
     }
+    assert_eq!(counts(&database), (0, 0), "{flavour}");
 }
 
 #[test]
 fn stopping_command_still_gets_signals_and_a_second_request_kills() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("signals");
-        let stage = Stage::new();
-        for (first, second) in [(TERM, INT), (INT, TERM), (TERM, TERM), (INT, INT)] {
-            let recorder = Recorder::on(&stage, &format!("{first}-{second}"));
-            let running = recording(&database, &recorder);
-            send_all(&[first], &running, &recorder);
-            let others = all_but_requests_to_stop();
-            send_all(&others, &running, &recorder);
-            running.signal(&second.to_string());
-            running.wait().expect(137, "", "");
-            let all: Vec<i32> = [first].into_iter().chain(others).collect();
-            assert_eq!(recorder.log(), Some(all), "{flavour}");
-            assert_eq!(counts(&database), (0, 0), "{flavour}");
-        }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("signals");
+    let stage = Stage::new();
+    for (first, second) in [(TERM, INT), (INT, TERM), (TERM, TERM), (INT, INT)] {
+        let recorder = Recorder::on(&stage, &format!("{first}-{second}"));
+        let running = recording(&database, &recorder);
+        send_all(&[first], &running, &recorder);
+        let others = all_but_requests_to_stop();
+        send_all(&others, &running, &recorder);
+        running.signal(&second.to_string());
+        running.wait().expect(137, "", "");
+        let all: Vec<i32> = [first].into_iter().chain(others).collect();
+        assert_eq!(recorder.log(), Some(all), "{flavour}");
+        assert_eq!(counts(&database), (0, 0), "{flavour}");
     }
 }
 
@@ -142,69 +139,67 @@ fn named(number: i32) -> String {
 
 #[test]
 fn fatal_signal_to_the_command_exits_with_128_plus_its_number() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("signals");
-        Dlock::on(&database, ["setup"]).run();
-        let stage = Stage::new();
-        let signals: Vec<i32> = fatal().collect();
-        let fifo = |number| stage.path(&format!("ready-{number}"));
-        let start = |number: i32| {
-            stage.fifo(&format!("ready-{number}"));
-            let action = format!("job-{number}");
-            Dlock::on(
-                &database,
-                ["exec", "-a", &action, "--", "sh", "-c", SLEEP, "sh"],
-            )
-            .arg(fifo(number))
-            .start()
-        };
-        let ready = || {
-            for number in &signals {
-                read_message(&fifo(*number));
-            }
-        };
-        for (number, outcome) in each(&signals, start, ready) {
-            outcome.expect(128 + number, "", "");
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("signals");
+    Dlock::on(&database, ["setup"]).run();
+    let stage = Stage::new();
+    let signals: Vec<i32> = fatal().collect();
+    let fifo = |number| stage.path(&format!("ready-{number}"));
+    let start = |number: i32| {
+        stage.fifo(&format!("ready-{number}"));
+        let action = format!("job-{number}");
+        Dlock::on(
+            &database,
+            ["exec", "-a", &action, "--", "sh", "-c", SLEEP, "sh"],
+        )
+        .arg(fifo(number))
+        .start()
+    };
+    let ready = || {
+        for number in &signals {
+            read_message(&fifo(*number));
         }
-        assert_eq!(counts(&database), (0, 0), "{flavour}");
+    };
+    for (number, outcome) in each(&signals, start, ready) {
+        outcome.expect(128 + number, "", "");
     }
+    assert_eq!(counts(&database), (0, 0), "{flavour}");
 }
 
 #[test]
 fn signal_ends_a_waiter_without_changing_lock_or_queue() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("signals");
-        let stage = Stage::new();
-        let recorder = Recorder::on(&stage, "holder");
-        let holder = recording(&database, &recorder);
-        let signals: Vec<i32> = fatal().collect();
-        let start = |_| Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
-        let all_wait = || {
-            eventually("all waiters are in the queue", || {
-                counts(&database) == (1, signals.len() as u64)
-            });
-        };
-        for (number, outcome) in each(&signals, start, all_wait) {
-            let message = named(number) + " while waiting for init";
-            outcome.expect(128 + number, "", &message);
-        }
-        // A waiter that leaves the queue has 0.1 s to remove its queue entry. On a busy machine, some entries may
-        // remain.
-        let (held, entries) = counts(&database);
-        assert_eq!(held, 1, "{flavour}");
-        assert!(entries < signals.len() as u64 / 2, "{entries} are left");
-        // A signal that does not end a process by default does not end a waiter.
-        let waiter = start(0);
-        waiter.wait_for_output("init is held by");
-        for number in HARMLESS {
-            waiter.signal(&number.to_string());
-        }
-        recorder.exit(0);
-        waiter.wait().expect(0, "ran\n", "init is held by");
-        holder.wait().expect(0, "", "");
-        assert_eq!(recorder.log(), Some(Vec::new()), "{flavour}");
-        assert_eq!(counts(&database).0, 0, "{flavour}");
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("signals");
+    let stage = Stage::new();
+    let recorder = Recorder::on(&stage, "holder");
+    let holder = recording(&database, &recorder);
+    let signals: Vec<i32> = fatal().collect();
+    let start = |_| Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
+    let all_wait = || {
+        eventually("all waiters are in the queue", || {
+            counts(&database) == (1, signals.len() as u64)
+        });
+    };
+    for (number, outcome) in each(&signals, start, all_wait) {
+        let message = named(number) + " while waiting for init";
+        outcome.expect(128 + number, "", &message);
     }
+    // A waiter that leaves the queue has 0.1 s to remove its queue entry. On a busy machine, some entries may
+    // remain.
+    let (held, entries) = counts(&database);
+    assert_eq!(held, 1, "{flavour}");
+    assert!(entries < signals.len() as u64 / 2, "{entries} are left");
+    // A signal that does not end a process by default does not end a waiter.
+    let waiter = start(0);
+    waiter.wait_for_output("init is held by");
+    for number in HARMLESS {
+        waiter.signal(&number.to_string());
+    }
+    recorder.exit(0);
+    waiter.wait().expect(0, "ran\n", "init is held by");
+    holder.wait().expect(0, "", "");
+    assert_eq!(recorder.log(), Some(Vec::new()), "{flavour}");
+    assert_eq!(counts(&database).0, 0, "{flavour}");
 }
 
 #[test]
@@ -244,26 +239,25 @@ fn signal_ends_a_dlock_that_is_connecting() {
 
 #[test]
 fn signal_during_the_release_changes_neither_status_nor_release() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("signals");
-        let proxy = Proxy::to(database.port);
-        let release = proxy.next(Kind::Release, Fault::HoldRequest);
-        let running = Dlock::new(["exec", "-a", "init", "--", "sh", "-c", "exit 7"])
-            .env("DLOCK_URL", database.url_through(proxy.port()))
-            .start();
-        release.wait();
-        for number in catchable().chain([INT, TERM]) {
-            running.signal(&number.to_string());
-        }
-        release.let_go();
-        running.wait().expect(7, "", "");
-        assert_eq!(counts(&database), (0, 0), "{flavour}");
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("signals");
+    let proxy = Proxy::to(database.port);
+    let release = proxy.next(Kind::Release, Fault::HoldRequest);
+    let running = Dlock::new(["exec", "-a", "init", "--", "sh", "-c", "exit 7"])
+        .env("DLOCK_URL", database.url_through(proxy.port()))
+        .start();
+    release.wait();
+    for number in catchable().chain([INT, TERM]) {
+        running.signal(&number.to_string());
     }
+    release.let_go();
+    running.wait().expect(7, "", "");
+    assert_eq!(counts(&database), (0, 0), "{flavour}");
 }
 
 #[test]
 fn stop_and_continue_signals_are_forwarded_to_the_command() {
-    let database = shared(Flavour::MariaDb).database("signals");
+    let database = shared(Flavour::of_this_test()).database("signals");
     let stage = Stage::new();
     for number in [20, 21, 22] {
         let (ready, go) = (
@@ -297,7 +291,7 @@ pub(crate) fn state(pid: &str) -> char {
 /// receives the signal twice.
 #[test]
 fn signal_that_timeout_sends_twice_is_one_stop_request() {
-    let database = shared(Flavour::MariaDb).database("signals");
+    let database = shared(Flavour::of_this_test()).database("signals");
     let stage = Stage::new();
     let script = r#"trap 'exit 9' TERM; : > "$1"; while :; do sleep 0.02; done"#;
     let mut counted = 0;
@@ -331,7 +325,7 @@ fn signal_that_timeout_sends_twice_is_one_stop_request() {
 
 #[test]
 fn second_term_or_int_kills_the_command() {
-    let database = shared(Flavour::MariaDb).database("signals");
+    let database = shared(Flavour::of_this_test()).database("signals");
     let stage = Stage::new();
     let ready = stage.fifo("ready");
     let told = stage.fifo("told");
@@ -350,7 +344,7 @@ fn second_term_or_int_kills_the_command() {
 
 #[test]
 fn signal_ignored_at_start_stays_ignored() {
-    let database = shared(Flavour::MariaDb).database("signals");
+    let database = shared(Flavour::of_this_test()).database("signals");
     let stage = Stage::new();
     let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
     let nohup = Command::new("sh")
@@ -368,7 +362,7 @@ fn signal_ignored_at_start_stays_ignored() {
 
 #[test]
 fn signal_ignored_at_start_does_not_end_a_waiter() {
-    let database = shared(Flavour::MariaDb).database("signals");
+    let database = shared(Flavour::of_this_test()).database("signals");
     let stage = Stage::new();
     let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
     let holder = Dlock::on(&database, ["exec", "-a", "init", "--", "sh", "-c"])

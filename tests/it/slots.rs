@@ -6,6 +6,7 @@ use mysql::prelude::Queryable;
 use serde_json::{Value, json};
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::{Stage, read_message, write_message};
+use testkit::on_each_flavour;
 use testkit::proxy::Proxy;
 use testkit::servers::{Database, Flavour, SESSIONS, shared};
 
@@ -145,30 +146,28 @@ fn contenders_with_different_limits_are_served_in_order() {
     }
 }
 
+on_each_flavour!(lease_of_a_dead_holder_is_taken_over_after_its_ttl);
 /// A dead holder has no monitor either, so nobody releases its lease.
-#[test]
-fn lease_of_a_dead_holder_is_taken_over_after_its_ttl() {
+fn lease_of_a_dead_holder_is_taken_over_after_its_ttl(flavour: Flavour) {
     let two = &["--slots=2"][..];
-    for flavour in Flavour::ALL {
-        for (before, next, is_full) in [(two, two, true), (two, &[], false), (&[], two, false)] {
-            let database = shared(flavour).database("slots");
-            let dead = Held::start(&database, before);
-            let other = is_full.then(|| Held::start(&database, two));
-            dead.running.crash();
-            let begin = Instant::now();
-            let next = Held::start(&database, next);
-            let took = begin.elapsed();
-            assert!(took > Duration::from_secs(1), "{flavour}: {took:?}");
-            next.end();
-            if let Some(other) = other {
-                other.end();
-            }
-            is_free(&database);
-            let lost = "SELECT slot FROM dlock_history WHERE outcome='lost'";
-            let lost: Vec<Option<u32>> = database.admin_conn().query(lost).expect("a table");
-            let slot = (!before.is_empty()).then_some(1);
-            assert_eq!(lost, [slot], "{flavour}");
+    for (before, next, is_full) in [(two, two, true), (two, &[], false), (&[], two, false)] {
+        let database = shared(flavour).database("slots");
+        let dead = Held::start(&database, before);
+        let other = is_full.then(|| Held::start(&database, two));
+        dead.running.crash();
+        let begin = Instant::now();
+        let next = Held::start(&database, next);
+        let took = begin.elapsed();
+        assert!(took > Duration::from_secs(1), "{flavour}: {took:?}");
+        next.end();
+        if let Some(other) = other {
+            other.end();
         }
+        is_free(&database);
+        let lost = "SELECT slot FROM dlock_history WHERE outcome='lost'";
+        let lost: Vec<Option<u32>> = database.admin_conn().query(lost).expect("a table");
+        let slot = (!before.is_empty()).then_some(1);
+        assert_eq!(lost, [slot], "{flavour}");
     }
 }
 
@@ -477,26 +476,24 @@ fn shared_record_without_a_lease_is_free() {
     }
 }
 
+on_each_flavour!(waiter_for_room_is_served_although_the_server_waits_for_an_hour);
 /// A server measures a wait with its clock. If this clock is set back by an hour, MySQL waits an hour longer.
-#[test]
-fn waiter_for_room_is_served_although_the_server_waits_for_an_hour() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slots");
-        let holders = [0, 1].map(|_| Held::start(&database, &["--slots=2"]));
-        let proxy = Proxy::rewriting(database.port, "*POW(1.002,look)", "+3600           ");
-        let url = database.url_through(proxy.port());
-        let waiter = Dlock::on(&database, ["exec", "init", "--ttl=3s", "--", "true"]);
-        let waiter = waiter.env("DLOCK_URL", url).start();
-        let sleeps = format!(
-            "SELECT COUNT(*) FROM {SESSIONS} AS s WHERE info LIKE '%SELECT look FROM %' AND id<>CONNECTION_ID()"
-        );
-        let mut admin = database.admin_conn();
-        eventually("the server waits", || {
-            admin.query_first(&sleeps).expect("root has all privileges") >= Some(1)
-        });
-        for holder in holders {
-            holder.end();
-        }
-        assert_eq!(waiter.wait().status, Some(0));
+fn waiter_for_room_is_served_although_the_server_waits_for_an_hour(flavour: Flavour) {
+    let database = shared(flavour).database("slots");
+    let holders = [0, 1].map(|_| Held::start(&database, &["--slots=2"]));
+    let proxy = Proxy::rewriting(database.port, "*POW(1.002,look)", "+3600           ");
+    let url = database.url_through(proxy.port());
+    let waiter = Dlock::on(&database, ["exec", "init", "--ttl=3s", "--", "true"]);
+    let waiter = waiter.env("DLOCK_URL", url).start();
+    let sleeps = format!(
+        "SELECT COUNT(*) FROM {SESSIONS} AS s WHERE info LIKE '%SELECT look FROM %' AND id<>CONNECTION_ID()"
+    );
+    let mut admin = database.admin_conn();
+    eventually("the server waits", || {
+        admin.query_first(&sleeps).expect("root has all privileges") >= Some(1)
+    });
+    for holder in holders {
+        holder.end();
     }
+    assert_eq!(waiter.wait().status, Some(0));
 }

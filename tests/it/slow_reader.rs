@@ -52,72 +52,69 @@ fn is_renewed_for_long(flavour: Flavour, database: &testkit::servers::Database) 
 
 #[test]
 fn full_stderr_pipe_delays_no_renewal_signal_or_release() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slow_reader");
-        let (_reader, stderr, _) = full_pipe();
-        let exec = ["exec", "-v", "--log-format=json"];
-        let holder = Holder::start(Dlock::on(&database, exec).stderr(stderr), &[TTL]);
-        is_renewed_for_long(flavour, &database);
-        let sent = Instant::now();
-        holder.running.signal("TERM");
-        let outcome = holder.running.wait();
-        let took = sent.elapsed();
-        assert_eq!(outcome.status, Some(128 + 15), "{flavour}: {outcome:#?}");
-        assert!(took < EXIT_LIMIT, "{flavour}: {took:?}");
-        assert!(is_free(&database), "{flavour}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("slow_reader");
+    let (_reader, stderr, _) = full_pipe();
+    let exec = ["exec", "-v", "--log-format=json"];
+    let holder = Holder::start(Dlock::on(&database, exec).stderr(stderr), &[TTL]);
+    is_renewed_for_long(flavour, &database);
+    let sent = Instant::now();
+    holder.running.signal("TERM");
+    let outcome = holder.running.wait();
+    let took = sent.elapsed();
+    assert_eq!(outcome.status, Some(128 + 15), "{flavour}: {outcome:#?}");
+    assert!(took < EXIT_LIMIT, "{flavour}: {took:?}");
+    assert!(is_free(&database), "{flavour}");
 }
 
 #[test]
 fn unread_messages_about_failed_renewals_lose_no_lease() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slow_reader");
-        let proxy = Proxy::to(database.port);
-        let url = database.url_through(proxy.port());
-        let (_reader, stderr, _) = full_pipe();
-        let dlock = Dlock::new(["exec"]).env("DLOCK_URL", url).stderr(stderr);
-        let mut holder = Holder::start(dlock, &[TTL]);
-        for _ in 0..LONG {
-            let before = renewals(&database);
-            proxy.next(Kind::Renew, Fault::Reset).wait();
-            eventually("the lease is renewed again", || {
-                assert!(!holder.running.is_over(), "{flavour}: the lease was lost");
-                renewals(&database) > before
-            });
-        }
-        assert_eq!(holder.end().status, Some(3), "{flavour}");
-        assert!(is_free(&database), "{flavour}");
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("slow_reader");
+    let proxy = Proxy::to(database.port);
+    let url = database.url_through(proxy.port());
+    let (_reader, stderr, _) = full_pipe();
+    let dlock = Dlock::new(["exec"]).env("DLOCK_URL", url).stderr(stderr);
+    let mut holder = Holder::start(dlock, &[TTL]);
+    for _ in 0..LONG {
+        let before = renewals(&database);
+        proxy.next(Kind::Renew, Fault::Reset).wait();
+        eventually("the lease is renewed again", || {
+            assert!(!holder.running.is_over(), "{flavour}: the lease was lost");
+            renewals(&database) > before
+        });
     }
+    assert_eq!(holder.end().status, Some(3), "{flavour}");
+    assert!(is_free(&database), "{flavour}");
 }
 
 #[test]
 fn stopped_terminal_delays_no_renewal_or_release() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slow_reader");
-        let stage = Stage::new();
-        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-        let script = r#"echo up > "$1"; read word < "$2"; exit 3"#;
-        let words = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "init", "-v", TTL];
-        let words = words.into_iter().chain(["--", "sh", "-c", script, "sh"]);
-        let files = [&ready, &go].map(|path| path.to_str().expect("the text is UTF-8"));
-        let mut terminal = Terminal::with(&database, words.chain(files));
-        assert_eq!(read_message(&ready), "up");
-        terminal.sees("acquired init in");
-        let pid = terminal.leader();
-        let line = File::options()
-            .write(true)
-            .open(format!("/proc/{pid}/fd/2"));
-        let line = line.expect("the terminal can be opened");
-        terminal.types(CTRL_S);
-        eventually("the terminal accepts no output", || !takes_text(&line));
-        testkit::command::signal(pid, HARMLESS);
-        is_renewed_for_long(flavour, &database);
-        write_message(&go, "on");
-        assert_eq!(terminal.ends(), Some(3), "{flavour}");
-        assert!(is_free(&database), "{flavour}");
-        let screen = terminal.screen().to_owned();
-        assert!(!screen.contains("forwarded SIG"), "{screen:?}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("slow_reader");
+    let stage = Stage::new();
+    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+    let script = r#"echo up > "$1"; read word < "$2"; exit 3"#;
+    let words = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "init", "-v", TTL];
+    let words = words.into_iter().chain(["--", "sh", "-c", script, "sh"]);
+    let files = [&ready, &go].map(|path| path.to_str().expect("the text is UTF-8"));
+    let mut terminal = Terminal::with(&database, words.chain(files));
+    assert_eq!(read_message(&ready), "up");
+    terminal.sees("acquired init in");
+    let pid = terminal.leader();
+    let line = File::options()
+        .write(true)
+        .open(format!("/proc/{pid}/fd/2"));
+    let line = line.expect("the terminal can be opened");
+    terminal.types(CTRL_S);
+    eventually("the terminal accepts no output", || !takes_text(&line));
+    testkit::command::signal(pid, HARMLESS);
+    is_renewed_for_long(flavour, &database);
+    write_message(&go, "on");
+    assert_eq!(terminal.ends(), Some(3), "{flavour}");
+    assert!(is_free(&database), "{flavour}");
+    let screen = terminal.screen().to_owned();
+    assert!(!screen.contains("forwarded SIG"), "{screen:?}");
 }
 
 fn takes_text(line: &File) -> bool {
@@ -131,89 +128,87 @@ fn takes_text(line: &File) -> bool {
 
 #[test]
 fn resumed_terminal_shows_all_messages_in_order() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slow_reader");
-        let holder = Holder::on(&database, &["--holder=web-1"]);
-        let words = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "init", "-v"];
-        let words = words.into_iter().chain(["--", "echo", "the command"]);
-        let mut terminal = Terminal::with(&database, words);
-        terminal.sees("init is held by web-1");
-        let pid = terminal.leader();
-        let line = File::options()
-            .write(true)
-            .open(format!("/proc/{pid}/fd/2"));
-        let line = line.expect("the terminal can be opened");
-        terminal.types(CTRL_S);
-        eventually("the terminal accepts no output", || !takes_text(&line));
-        holder.end();
-        eventually("the waiter holds the lock", || {
-            renewals(&database) > 0 || !is_free(&database)
-        });
-        terminal.types(CTRL_Q);
-        assert_eq!(terminal.ends(), Some(0), "{flavour}");
-        let screen = terminal.screen().to_owned();
-        let after = |text: &str| screen.find(text).unwrap_or_else(|| panic!("{screen:?}"));
-        assert!(
-            after("acquired init in") < after("exited with 0"),
-            "{screen:?}"
-        );
-        assert!(after("exited with 0") < after("is released"), "{screen:?}");
-        let line = screen.find("\r\u{1b}[Kdlock: acquired init in");
-        assert!(line.is_some(), "{flavour}: {screen:?}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("slow_reader");
+    let holder = Holder::on(&database, &["--holder=web-1"]);
+    let words = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "init", "-v"];
+    let words = words.into_iter().chain(["--", "echo", "the command"]);
+    let mut terminal = Terminal::with(&database, words);
+    terminal.sees("init is held by web-1");
+    let pid = terminal.leader();
+    let line = File::options()
+        .write(true)
+        .open(format!("/proc/{pid}/fd/2"));
+    let line = line.expect("the terminal can be opened");
+    terminal.types(CTRL_S);
+    eventually("the terminal accepts no output", || !takes_text(&line));
+    holder.end();
+    eventually("the waiter holds the lock", || {
+        renewals(&database) > 0 || !is_free(&database)
+    });
+    terminal.types(CTRL_Q);
+    assert_eq!(terminal.ends(), Some(0), "{flavour}");
+    let screen = terminal.screen().to_owned();
+    let after = |text: &str| screen.find(text).unwrap_or_else(|| panic!("{screen:?}"));
+    assert!(
+        after("acquired init in") < after("exited with 0"),
+        "{screen:?}"
+    );
+    assert!(after("exited with 0") < after("is released"), "{screen:?}");
+    let line = screen.find("\r\u{1b}[Kdlock: acquired init in");
+    assert!(line.is_some(), "{flavour}: {screen:?}");
 }
 
 #[test]
 fn resumed_reader_gets_the_number_of_dropped_messages() {
     const SENT: usize = 600;
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slow_reader");
-        let (reader, stderr, size) = full_pipe();
-        let exec = ["exec", "-v", "--log-format=json"];
-        // The holder renews the lease only after the end of the test, and looks for no sessions of the command, so it prints
-        // no messages about renewals.
-        let options = ["--ttl=1h", "--server-sessions=ignore"];
-        let holder = Holder::start(Dlock::on(&database, exec).stderr(stderr), &options);
-        for _ in 0..SENT {
-            signal_and_wait(&holder.running);
-        }
-        let lines = lines(reader, size);
-        let mut read = Vec::new();
-        let missing = loop {
-            let line = lines.recv_timeout(PATIENCE).expect("the count arrives");
-            let message = messages(&format!("{line}\n")).remove(0);
-            if message["event"] == "messages-dropped" {
-                break message;
-            }
-            read.push(message);
-        };
-        assert_eq!(missing["level"], "error", "{flavour}");
-        assert_eq!(missing["action"], "init", "{flavour}");
-        let text = missing["message"]
-            .as_str()
-            .expect("the message is a string");
-        let count: usize = text
-            .strip_suffix(" messages were dropped because stderr was not read in time")
-            .and_then(|count| count.parse().ok())
-            .unwrap_or_else(|| panic!("{text:?}"));
-        let is = |message: &Value, event: &str| message["event"] == event;
-        assert!(is(&read[0], "connected"), "{flavour}: {read:?}");
-        assert!(is(&read[1], "granted"), "{flavour}: {read:?}");
-        assert!(read[2..].iter().all(|message| is(message, "signal")));
-
-        assert_eq!(holder.end().status, Some(3), "{flavour}");
-        let rest: Vec<String> = lines.iter().collect();
-        let mut rest = messages(&(rest.join("\n") + "\n"));
-        // Messages about the most recent signals may still arrive, because the monitor reports signals asynchronously.
-        let late = rest.iter().filter(|message| is(message, "signal")).count();
-        rest.retain(|message| !is(message, "signal"));
-        // A test of `src/report/stderr.rs` shows that the count is exact. Here, dlock may have dropped other messages too.
-        let unread = SENT - (read.len() - 2) - late;
-        assert!(count >= unread && unread > 0, "{flavour}: {count} {unread}");
-        assert!(is(&rest[0], "ended"), "{flavour}: {rest:?}");
-        assert!(is(&rest[1], "released"), "{flavour}: {rest:?}");
-        assert_eq!(rest.len(), 2, "{flavour}: {rest:?}");
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("slow_reader");
+    let (reader, stderr, size) = full_pipe();
+    let exec = ["exec", "-v", "--log-format=json"];
+    // The holder renews the lease only after the end of the test, and looks for no sessions of the command, so it prints
+    // no messages about renewals.
+    let options = ["--ttl=1h", "--server-sessions=ignore"];
+    let holder = Holder::start(Dlock::on(&database, exec).stderr(stderr), &options);
+    for _ in 0..SENT {
+        signal_and_wait(&holder.running);
     }
+    let lines = lines(reader, size);
+    let mut read = Vec::new();
+    let missing = loop {
+        let line = lines.recv_timeout(PATIENCE).expect("the count arrives");
+        let message = messages(&format!("{line}\n")).remove(0);
+        if message["event"] == "messages-dropped" {
+            break message;
+        }
+        read.push(message);
+    };
+    assert_eq!(missing["level"], "error", "{flavour}");
+    assert_eq!(missing["action"], "init", "{flavour}");
+    let text = missing["message"]
+        .as_str()
+        .expect("the message is a string");
+    let count: usize = text
+        .strip_suffix(" messages were dropped because stderr was not read in time")
+        .and_then(|count| count.parse().ok())
+        .unwrap_or_else(|| panic!("{text:?}"));
+    let is = |message: &Value, event: &str| message["event"] == event;
+    assert!(is(&read[0], "connected"), "{flavour}: {read:?}");
+    assert!(is(&read[1], "granted"), "{flavour}: {read:?}");
+    assert!(read[2..].iter().all(|message| is(message, "signal")));
+
+    assert_eq!(holder.end().status, Some(3), "{flavour}");
+    let rest: Vec<String> = lines.iter().collect();
+    let mut rest = messages(&(rest.join("\n") + "\n"));
+    // Messages about the most recent signals may still arrive, because the monitor reports signals asynchronously.
+    let late = rest.iter().filter(|message| is(message, "signal")).count();
+    rest.retain(|message| !is(message, "signal"));
+    // A test of `src/report/stderr.rs` shows that the count is exact. Here, dlock may have dropped other messages too.
+    let unread = SENT - (read.len() - 2) - late;
+    assert!(count >= unread && unread > 0, "{flavour}: {count} {unread}");
+    assert!(is(&rest[0], "ended"), "{flavour}: {rest:?}");
+    assert!(is(&rest[1], "released"), "{flavour}: {rest:?}");
+    assert_eq!(rest.len(), 2, "{flavour}: {rest:?}");
 }
 
 /// Sends a harmless signal and waits until dlock has received the signal. The kernel would merge two pending copies of
@@ -247,31 +242,29 @@ fn lines(reader: PipeReader, filling: usize) -> Receiver<String> {
 
 #[test]
 fn unread_last_message_does_not_block_the_exit() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slow_reader");
-        let holder = Holder::on(&database, &[]);
-        for words in [
-            &["exec", "-a", "init", "-w", "50ms", "--", "true"][..],
-            &["wait", "init", "--timeout=50ms"],
-        ] {
-            let (_reader, stderr, _) = full_pipe();
-            let outcome = Dlock::on(&database, words).stderr(stderr).run();
-            assert_eq!(outcome.status, Some(75), "{flavour}: {words:?}");
-        }
-        holder.end();
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("slow_reader");
+    let holder = Holder::on(&database, &[]);
+    for words in [
+        &["exec", "-a", "init", "-w", "50ms", "--", "true"][..],
+        &["wait", "init", "--timeout=50ms"],
+    ] {
+        let (_reader, stderr, _) = full_pipe();
+        let outcome = Dlock::on(&database, words).stderr(stderr).run();
+        assert_eq!(outcome.status, Some(75), "{flavour}: {words:?}");
     }
+    holder.end();
 }
 
 #[test]
 fn closed_stderr_does_not_fail_the_run() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slow_reader");
-        let (reader, writer) = pipe().expect("a pipe can be created");
-        drop(reader);
-        let dlock = Dlock::on(&database, ["exec", "-v"]).stderr(writer.into());
-        assert_eq!(Holder::start(dlock, &[]).end().status, Some(3), "{flavour}");
-        assert!(is_free(&database), "{flavour}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("slow_reader");
+    let (reader, writer) = pipe().expect("a pipe can be created");
+    drop(reader);
+    let dlock = Dlock::on(&database, ["exec", "-v"]).stderr(writer.into());
+    assert_eq!(Holder::start(dlock, &[]).end().status, Some(3), "{flavour}");
+    assert!(is_free(&database), "{flavour}");
 }
 
 /// The source of a library whose `statx` never returns for the file `$HANGS`, as on a dead network disk.
@@ -292,18 +285,17 @@ const HANGING: &str = r#"
 
 #[test]
 fn hung_heartbeat_file_does_not_delay_the_command() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slow_reader");
-        let stage = Stage::new();
-        let file = stage.path("heartbeat");
-        let dlock = Dlock::on(&database, ["exec"])
-            .env("LD_PRELOAD", preload(&stage, HANGING))
-            .env("HANGS", &file);
-        let option = format!("--heartbeat-file={}", file.display());
-        let holder = Holder::start(dlock, &["--ttl=30s", &option]);
-        assert_eq!(holder.end().status, Some(3), "{flavour}");
-        assert!(is_free(&database), "{flavour}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("slow_reader");
+    let stage = Stage::new();
+    let file = stage.path("heartbeat");
+    let dlock = Dlock::on(&database, ["exec"])
+        .env("LD_PRELOAD", preload(&stage, HANGING))
+        .env("HANGS", &file);
+    let option = format!("--heartbeat-file={}", file.display());
+    let holder = Holder::start(dlock, &["--ttl=30s", &option]);
+    assert_eq!(holder.end().status, Some(3), "{flavour}");
+    assert!(is_free(&database), "{flavour}");
 }
 
 /// The source of a library that resolves `db.test` to 127.0.0.1. The resolver does not return while the file `$HANGS`
@@ -328,36 +320,35 @@ pub(crate) const RESOLVER: &str = r#"
 
 #[test]
 fn hung_resolver_delays_no_signal_or_deadline() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slow_reader");
-        let proxy = Proxy::to(database.port);
-        let url = database.url_through(proxy.port());
-        let url = url.replace("127.0.0.1", "db.test") + "?ssl-mode=disabled";
-        let start = || {
-            let stage = Stage::new();
-            let hangs = stage.path("hangs");
-            let dlock = Dlock::new(["exec"])
-                .env("DLOCK_URL", &url)
-                .env("LD_PRELOAD", preload(&stage, RESOLVER))
-                .env("HANGS", &hangs);
-            let holder = Holder::start(dlock, &["--ttl=3s"]);
-            fs::write(&hangs, "").expect("the file can be written");
-            proxy.reset();
-            holder
-                .running
-                .wait_for_output("the server has closed the connection");
-            (holder, stage)
-        };
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("slow_reader");
+    let proxy = Proxy::to(database.port);
+    let url = database.url_through(proxy.port());
+    let url = url.replace("127.0.0.1", "db.test") + "?ssl-mode=disabled";
+    let start = || {
+        let stage = Stage::new();
+        let hangs = stage.path("hangs");
+        let dlock = Dlock::new(["exec"])
+            .env("DLOCK_URL", &url)
+            .env("LD_PRELOAD", preload(&stage, RESOLVER))
+            .env("HANGS", &hangs);
+        let holder = Holder::start(dlock, &["--ttl=3s"]);
+        fs::write(&hangs, "").expect("the file can be written");
+        proxy.reset();
+        holder
+            .running
+            .wait_for_output("the server has closed the connection");
+        (holder, stage)
+    };
 
-        let (holder, _stage) = start();
-        holder.running.signal("TERM");
-        let outcome = holder.running.wait();
-        assert_eq!(outcome.status, Some(128 + 15), "{flavour}: {outcome:#?}");
-        assert!(outcome.stderr.contains("cannot release init"), "{flavour}");
+    let (holder, _stage) = start();
+    holder.running.signal("TERM");
+    let outcome = holder.running.wait();
+    assert_eq!(outcome.status, Some(128 + 15), "{flavour}: {outcome:#?}");
+    assert!(outcome.stderr.contains("cannot release init"), "{flavour}");
 
-        let (holder, _stage) = start();
-        let outcome = holder.running.wait();
-        assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:#?}");
-        assert!(outcome.stderr.contains("cannot keep init"), "{flavour}");
-    }
+    let (holder, _stage) = start();
+    let outcome = holder.running.wait();
+    assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:#?}");
+    assert!(outcome.stderr.contains("cannot keep init"), "{flavour}");
 }

@@ -21,7 +21,7 @@ const RUN: [&str; 7] = [
 ];
 
 fn database() -> Database {
-    shared(Flavour::MariaDb).database("starting")
+    shared(Flavour::of_this_test()).database("starting")
 }
 
 /// Runs `words` in a shell after `preparation`.

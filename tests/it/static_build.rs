@@ -83,34 +83,33 @@ fn has_dynamic_loader(program: &Path) -> bool {
 #[test]
 fn static_dlock_keeps_the_lock_and_the_inherited_descriptors() {
     let program = program();
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("static");
-        let stage = Stage::new();
-        let (appended, report) = (stage.path("appended"), stage.path("report"));
-        let script = r#"
-            exec 3</etc/passwd 5</ 8>>"$1" 9>>"$2"; shift 2
-            exec "$@"
-        "#;
-        // The command runs `status` with the dynamic program, because the test covers the static program only as the
-        // holder.
-        let command = r#"
-            "$dlock" status --check init; echo held=$? >&9
-            readlink /proc/self/fd/3 >&9
-            echo eight >&8
-            exit 4
-        "#;
-        let outcome = Dlock::of(Path::new("bash"), ["-c", script, "bash"])
-            .args([&appended, &report, &program])
-            .args(["exec", "-a", "init", "--", "sh", "-c", command])
-            .env("DLOCK_URL", database.url())
-            .env("dlock", env!("CARGO_BIN_EXE_dlock"))
-            .run();
-        outcome.expect(4, "", "");
-        let read = |path: &Path| fs::read_to_string(path).expect("the command wrote the file");
-        assert_eq!(read(&report), "held=75\n/etc/passwd\n", "{flavour}");
-        assert_eq!(read(&appended), "eight\n", "{flavour}");
-        Dlock::on(&database, ["status", "--check", "init"])
-            .run()
-            .expect(0, "", "");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("static");
+    let stage = Stage::new();
+    let (appended, report) = (stage.path("appended"), stage.path("report"));
+    let script = r#"
+        exec 3</etc/passwd 5</ 8>>"$1" 9>>"$2"; shift 2
+        exec "$@"
+    "#;
+    // The command runs `status` with the dynamic program, because the test covers the static program only as the
+    // holder.
+    let command = r#"
+        "$dlock" status --check init; echo held=$? >&9
+        readlink /proc/self/fd/3 >&9
+        echo eight >&8
+        exit 4
+    "#;
+    let outcome = Dlock::of(Path::new("bash"), ["-c", script, "bash"])
+        .args([&appended, &report, &program])
+        .args(["exec", "-a", "init", "--", "sh", "-c", command])
+        .env("DLOCK_URL", database.url())
+        .env("dlock", env!("CARGO_BIN_EXE_dlock"))
+        .run();
+    outcome.expect(4, "", "");
+    let read = |path: &Path| fs::read_to_string(path).expect("the command wrote the file");
+    assert_eq!(read(&report), "held=75\n/etc/passwd\n", "{flavour}");
+    assert_eq!(read(&appended), "eight\n", "{flavour}");
+    Dlock::on(&database, ["status", "--check", "init"])
+        .run()
+        .expect(0, "", "");
 }

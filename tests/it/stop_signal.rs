@@ -35,20 +35,18 @@ fn take_over(database: &Database) {
 
 #[test]
 fn command_over_max_runtime_gets_the_stop_signal_first() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("stop_signal");
-        for signal in ["INT", "sigint", "2"] {
-            let options = ["--max-runtime", "500ms", "--stop-signal", signal];
-            let running = started(&database, &Stage::new(), &options, EXIT_ON_INT);
-            let why = "init has run for 500ms; stopping the command";
-            running.wait().expect(124, "int\n", why);
-        }
+    let database = shared(Flavour::of_this_test()).database("stop_signal");
+    for signal in ["INT", "sigint", "2"] {
+        let options = ["--max-runtime", "500ms", "--stop-signal", signal];
+        let running = started(&database, &Stage::new(), &options, EXIT_ON_INT);
+        let why = "init has run for 500ms; stopping the command";
+        running.wait().expect(124, "int\n", why);
     }
 }
 
 #[test]
 fn stop_signal_of_the_environment_applies_unless_the_option_is_given() {
-    let database = shared(Flavour::MariaDb).database("stop_signal");
+    let database = shared(Flavour::of_this_test()).database("stop_signal");
     for (option, printed) in [(None, "int\n"), (Some("--stop-signal=TERM"), "term\n")] {
         let outcome = Dlock::on(&database, ["exec", "-a", "init", "--max-runtime", "500ms"])
             .env("DLOCK_OPT_STOP_SIGNAL", "INT")
@@ -62,53 +60,50 @@ fn stop_signal_of_the_environment_applies_unless_the_option_is_given() {
 
 #[test]
 fn command_whose_lease_is_lost_gets_the_stop_signal_first_even_if_it_is_stopped() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("stop_signal");
-        for stop in ["", "kill -STOP $$;"] {
-            let script = format!(
-                r#"trap "echo int; exit 0" INT; trap "echo term" TERM; echo $$ > "$1"; {stop} while :; do sleep 0.02; done"#
-            );
-            let options = ["--ttl", "2s", "--stop-signal", "INT"];
-            let running = started(&database, &Stage::new(), &options, &script);
-            take_over(&database);
-            let why = "lost init: init is held by a thief";
-            running.wait().expect(76, "int\n", why);
-            let free = "UPDATE dlock_lock SET owner_id=NULL";
-            database
-                .admin_conn()
-                .query_drop(free)
-                .expect("the row can be changed");
-        }
+    let database = shared(Flavour::of_this_test()).database("stop_signal");
+    for stop in ["", "kill -STOP $$;"] {
+        let script = format!(
+            r#"trap "echo int; exit 0" INT; trap "echo term" TERM; echo $$ > "$1"; {stop} while :; do sleep 0.02; done"#
+        );
+        let options = ["--ttl", "2s", "--stop-signal", "INT"];
+        let running = started(&database, &Stage::new(), &options, &script);
+        take_over(&database);
+        let why = "lost init: init is held by a thief";
+        running.wait().expect(76, "int\n", why);
+        let free = "UPDATE dlock_lock SET owner_id=NULL";
+        database
+            .admin_conn()
+            .query_drop(free)
+            .expect("the row can be changed");
     }
 }
 
 #[test]
 fn command_that_survives_the_stop_signal_is_killed_after_the_grace_period() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("stop_signal");
-        let stage = Stage::new();
-        let witness = Witness::on(&stage);
-        let script = format!(
-            r#"exec 9>>"{}"; trap "echo int" INT; trap "echo term" TERM; echo up > "$1"; while :; do sleep 0.02; done"#,
-            witness.path().display()
-        );
-        let options = [
-            "--max-runtime",
-            "500ms",
-            "--grace",
-            "200ms",
-            "--stop-signal",
-            "INT",
-        ];
-        let running = started(&database, &stage, &options, &script);
-        running.wait().expect(124, "int\n", "stopping the command");
-        assert!(witness.is_alone(), "{flavour}: the command is alive");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("stop_signal");
+    let stage = Stage::new();
+    let witness = Witness::on(&stage);
+    let script = format!(
+        r#"exec 9>>"{}"; trap "echo int" INT; trap "echo term" TERM; echo up > "$1"; while :; do sleep 0.02; done"#,
+        witness.path().display()
+    );
+    let options = [
+        "--max-runtime",
+        "500ms",
+        "--grace",
+        "200ms",
+        "--stop-signal",
+        "INT",
+    ];
+    let running = started(&database, &stage, &options, &script);
+    running.wait().expect(124, "int\n", "stopping the command");
+    assert!(witness.is_alone(), "{flavour}: the command is alive");
 }
 
 #[test]
 fn descendants_in_other_sessions_get_the_stop_signal() {
-    let database = shared(Flavour::MariaDb).database("stop_signal");
+    let database = shared(Flavour::of_this_test()).database("stop_signal");
     // A shell starts its background processes with SIGINT ignored, so this test uses a different signal.
     let script = r#"
         setsid sh -c 'trap "echo descendant; exit" USR1; echo up > "$1"; while :; do sleep 0.02; done' sh "$1" &
@@ -123,27 +118,25 @@ fn descendants_in_other_sessions_get_the_stop_signal() {
 
 #[test]
 fn stop_signal_kill_kills_at_once() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("stop_signal");
-        // The test would fail if dlock waited for the grace period.
-        let options = [
-            "--ttl",
-            "2h",
-            "--grace",
-            "1h",
-            "--max-runtime",
-            "500ms",
-            "--stop-signal",
-            "KILL",
-        ];
-        let running = started(&database, &Stage::new(), &options, EXIT_ON_INT);
-        running.wait().expect(124, "", "stopping the command");
-    }
+    let database = shared(Flavour::of_this_test()).database("stop_signal");
+    // The test would fail if dlock waited for the grace period.
+    let options = [
+        "--ttl",
+        "2h",
+        "--grace",
+        "1h",
+        "--max-runtime",
+        "500ms",
+        "--stop-signal",
+        "KILL",
+    ];
+    let running = started(&database, &Stage::new(), &options, EXIT_ON_INT);
+    running.wait().expect(124, "", "stopping the command");
 }
 
 #[test]
 fn stop_signal_does_not_change_the_signals_that_dlock_forwards() {
-    let database = shared(Flavour::MariaDb).database("stop_signal");
+    let database = shared(Flavour::of_this_test()).database("stop_signal");
     let script = r#"trap "echo int" INT; trap "echo term; exit 3" TERM; echo up > "$1"; while :; do sleep 0.02; done"#;
     let options = ["--stop-signal", "INT"];
     let running = started(&database, &Stage::new(), &options, script);

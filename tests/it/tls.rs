@@ -16,6 +16,7 @@ use tempfile::TempDir;
 use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
 use testkit::network::resolving;
+use testkit::on_each_flavour;
 use testkit::proxy::{Proxy, packet};
 use testkit::servers::{Database, Flavour, Server, shared};
 
@@ -316,34 +317,32 @@ fn unreadable_certificate_file_is_named() {
     }
 }
 
-#[test]
-fn server_without_tls_is_refused_and_the_fix_is_named() {
-    for flavour in Flavour::ALL {
-        let without = match flavour {
-            Flavour::MariaDb => "--skip-ssl",
-            Flavour::MySql => "--tls-version=",
-        };
-        let server = Server::start(flavour, &[without]);
-        let database = server.database("no_tls");
-        let run = || Dlock::on(&database, ["exec", "-n", "-a", "init"]);
-        for mode in ["required", "verify_ca", "verify_identity"] {
-            echo(run().arg("--ssl-mode").arg(mode)).run().expect(
-                78,
-                "",
-                "set --ssl-mode disabled (DLOCK_SSL_MODE)",
-            );
-        }
-        echo(run().arg("--ssl-mode").arg("disabled"))
-            .run()
-            .expect(0, "ran\n", "");
-        echo(run()).run().expect(0, "ran\n", "");
-        // For a host that is not loopback, dlock requires TLS by default.
-        let url = database.url().replace("127.0.0.1", NAME);
-        let dlock = resolving(run().env("DLOCK_URL", url), &format!("{NAME}=127.0.0.1"));
-        echo(dlock)
-            .run()
-            .expect(78, "", "set --ssl-mode disabled (DLOCK_SSL_MODE)");
+on_each_flavour!(server_without_tls_is_refused_and_the_fix_is_named);
+fn server_without_tls_is_refused_and_the_fix_is_named(flavour: Flavour) {
+    let without = match flavour {
+        Flavour::MariaDb => "--skip-ssl",
+        Flavour::MySql => "--tls-version=",
+    };
+    let server = Server::start(flavour, &[without]);
+    let database = server.database("no_tls");
+    let run = || Dlock::on(&database, ["exec", "-n", "-a", "init"]);
+    for mode in ["required", "verify_ca", "verify_identity"] {
+        echo(run().arg("--ssl-mode").arg(mode)).run().expect(
+            78,
+            "",
+            "set --ssl-mode disabled (DLOCK_SSL_MODE)",
+        );
     }
+    echo(run().arg("--ssl-mode").arg("disabled"))
+        .run()
+        .expect(0, "ran\n", "");
+    echo(run()).run().expect(0, "ran\n", "");
+    // For a host that is not loopback, dlock requires TLS by default.
+    let url = database.url().replace("127.0.0.1", NAME);
+    let dlock = resolving(run().env("DLOCK_URL", url), &format!("{NAME}=127.0.0.1"));
+    echo(dlock)
+        .run()
+        .expect(78, "", "set --ssl-mode disabled (DLOCK_SSL_MODE)");
 }
 
 #[test]
@@ -422,27 +421,25 @@ fn host_that_is_not_loopback_must_prove_its_identity_by_default() {
     }
 }
 
-#[test]
-fn server_that_requires_tls_is_reported_with_the_option_to_set() {
-    for flavour in Flavour::ALL {
-        // The setting affects the whole server, so the test needs its own server.
-        let tls = TlsServer::start(flavour);
-        let database = tls.database("NONE");
-        tls.server
-            .admin()
-            .query_drop("SET GLOBAL require_secure_transport = ON")
-            .expect("root has all privileges");
-        echo(tls.exec(&database, "127.0.0.1"))
-            .run()
-            .expect(77, "", "--ssl-mode");
-        echo(
-            tls.exec(&database, "127.0.0.1")
-                .arg("--ssl-mode")
-                .arg("required"),
-        )
+on_each_flavour!(server_that_requires_tls_is_reported_with_the_option_to_set);
+fn server_that_requires_tls_is_reported_with_the_option_to_set(flavour: Flavour) {
+    // The setting affects the whole server, so the test needs its own server.
+    let tls = TlsServer::start(flavour);
+    let database = tls.database("NONE");
+    tls.server
+        .admin()
+        .query_drop("SET GLOBAL require_secure_transport = ON")
+        .expect("root has all privileges");
+    echo(tls.exec(&database, "127.0.0.1"))
         .run()
-        .expect(0, "ran\n", "");
-    }
+        .expect(77, "", "--ssl-mode");
+    echo(
+        tls.exec(&database, "127.0.0.1")
+            .arg("--ssl-mode")
+            .arg("required"),
+    )
+    .run()
+    .expect(0, "ran\n", "");
 }
 
 #[test]

@@ -90,29 +90,27 @@ impl Holder {
 
 #[test]
 fn leftover_processes_do_not_outlive_the_command() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("tree");
-        let holder = Holder::start(&database, &[]);
-        let next = holder.next(&database);
-        assert!(
-            !holder.witness.is_alone(),
-            "the command does not keep the witness locked"
-        );
-        holder.let_go();
-        // Each of the three descendants is a shell, and may have a child.
-        let outcome = holder.running.wait();
-        outcome.expect(4, "", LEFT);
-        let names = outcome.stderr.split(LEFT).nth(1).unwrap_or_default();
-        assert!(names.contains("sh ("), "{outcome:?}");
-        next.wait().expect(0, "alone\n", "init is held by");
-        let history = Dlock::on(&database, ["history", "init"]).run();
-        assert!(history.stdout.contains("exit 4, killed "), "{history:?}");
-    }
+    let database = shared(Flavour::of_this_test()).database("tree");
+    let holder = Holder::start(&database, &[]);
+    let next = holder.next(&database);
+    assert!(
+        !holder.witness.is_alone(),
+        "the command does not keep the witness locked"
+    );
+    holder.let_go();
+    // Each of the three descendants is a shell, and may have a child.
+    let outcome = holder.running.wait();
+    outcome.expect(4, "", LEFT);
+    let names = outcome.stderr.split(LEFT).nth(1).unwrap_or_default();
+    assert!(names.contains("sh ("), "{outcome:?}");
+    next.wait().expect(0, "alone\n", "init is held by");
+    let history = Dlock::on(&database, ["history", "init"]).run();
+    assert!(history.stdout.contains("exit 4, killed "), "{history:?}");
 }
 
 #[test]
 fn dead_children_of_a_command_are_not_reported() {
-    let database = shared(Flavour::MariaDb).database("tree");
+    let database = shared(Flavour::of_this_test()).database("tree");
     // The command ends when its child is dead, and does not reap it.
     let script = r#"exit if !($p = fork); 1 until open(F, "/proc/$p/stat") && <F> =~ /\) Z/"#;
     let outcome = Dlock::on(
@@ -125,71 +123,62 @@ fn dead_children_of_a_command_are_not_reported() {
 
 #[test]
 fn process_tree_of_a_killed_dlock_dies() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("tree");
-        let holder = Holder::start(&database, &["--ttl", "1m"]);
-        holder.running.signal("KILL");
-        // The process tree dies long before the lease expires.
-        eventually("the tree is dead", || holder.witness.is_alone());
-    }
+    let database = shared(Flavour::of_this_test()).database("tree");
+    let holder = Holder::start(&database, &["--ttl", "1m"]);
+    holder.running.signal("KILL");
+    // The process tree dies long before the lease expires.
+    eventually("the tree is dead", || holder.witness.is_alone());
 }
 
 #[test]
 fn next_holder_after_a_killed_dlock_finds_its_tree_dead() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("tree");
-        let holder = Holder::start(&database, &["--ttl", "3s"]);
-        let next = holder.next(&database);
-        holder.running.signal("KILL");
-        next.wait().expect(0, "alone\n", "init is held by");
-    }
+    let database = shared(Flavour::of_this_test()).database("tree");
+    let holder = Holder::start(&database, &["--ttl", "3s"]);
+    let next = holder.next(&database);
+    holder.running.signal("KILL");
+    next.wait().expect(0, "alone\n", "init is held by");
 }
 
 #[test]
 fn next_holder_after_a_frozen_dlock_finds_its_tree_dead() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("tree");
-        let holder = Holder::start(&database, &["--ttl", "3s"]);
-        let next = holder.next(&database);
-        holder.running.signal("STOP");
-        next.wait().expect(0, "alone\n", "init is held by");
-        holder.running.signal("CONT");
-        holder.running.wait().expect(76, "", "cannot keep init: ");
-    }
+    let database = shared(Flavour::of_this_test()).database("tree");
+    let holder = Holder::start(&database, &["--ttl", "3s"]);
+    let next = holder.next(&database);
+    holder.running.signal("STOP");
+    next.wait().expect(0, "alone\n", "init is held by");
+    holder.running.signal("CONT");
+    holder.running.wait().expect(76, "", "cannot keep init: ");
 }
 
 #[test]
 fn process_tree_of_a_killed_monitor_dies_and_the_lease_is_released() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("tree");
-        let holder = Holder::start(&database, &["--ttl", "1m"]);
-        let next = holder.next(&database);
-        signal(holder.monitor, "KILL");
-        let outcome = holder.running.wait();
-        outcome.expect(
-            76,
-            "",
-            "the monitor of init was killed; killing the command",
-        );
-        next.wait().expect(0, "alone\n", "init is held by");
-    }
+    let database = shared(Flavour::of_this_test()).database("tree");
+    let holder = Holder::start(&database, &["--ttl", "1m"]);
+    let next = holder.next(&database);
+    signal(holder.monitor, "KILL");
+    let outcome = holder.running.wait();
+    outcome.expect(
+        76,
+        "",
+        "the monitor of init was killed; killing the command",
+    );
+    next.wait().expect(0, "alone\n", "init is held by");
 }
 
 #[test]
 fn stopped_monitor_is_resumed() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("tree");
-        let holder = Holder::start(&database, &[]);
-        signal(holder.monitor, "STOP");
-        holder.let_go();
-        holder.running.wait().expect(4, "", LEFT);
-        assert!(holder.witness.is_alone(), "{flavour}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("tree");
+    let holder = Holder::start(&database, &[]);
+    signal(holder.monitor, "STOP");
+    holder.let_go();
+    holder.running.wait().expect(4, "", LEFT);
+    assert!(holder.witness.is_alone(), "{flavour}");
 }
 
 #[test]
 fn no_signal_but_kill_ends_the_monitor_or_reaches_the_command() {
-    let database = shared(Flavour::MariaDb).database("tree");
+    let database = shared(Flavour::of_this_test()).database("tree");
     let holder = Holder::start(&database, &["--ttl", "3s"]);
     let numbers = (1..=31).chain(34..=64);
     for number in numbers.filter(|number| ![libc::SIGKILL, libc::SIGSTOP].contains(number)) {
@@ -202,22 +191,21 @@ fn no_signal_but_kill_ends_the_monitor_or_reaches_the_command() {
 
 #[test]
 fn monitor_that_misses_the_deadline_is_killed_with_the_tree() {
-    for flavour in Flavour::ALL {
-        let server = Server::start(flavour, &[]);
-        let database = server.database("tree");
-        let holder = Holder::start(&database, &["--ttl", "3s"]);
-        // No signal resumes the monitor, as if only the monitor's container were frozen.
-        stop_with_ptrace(holder.monitor);
-        signal(server.pid(), "STOP");
-        let outcome = holder.running.wait();
-        signal(server.pid(), "CONT");
-        outcome.expect(
-            76,
-            "",
-            "the monitor of init was killed; killing the command",
-        );
-        assert!(holder.witness.is_alone(), "{flavour}");
-    }
+    let flavour = Flavour::of_this_test();
+    let server = Server::start(flavour, &[]);
+    let database = server.database("tree");
+    let holder = Holder::start(&database, &["--ttl", "3s"]);
+    // No signal resumes the monitor, as if only the monitor's container were frozen.
+    stop_with_ptrace(holder.monitor);
+    signal(server.pid(), "STOP");
+    let outcome = holder.running.wait();
+    signal(server.pid(), "CONT");
+    outcome.expect(
+        76,
+        "",
+        "the monitor of init was killed; killing the command",
+    );
+    assert!(holder.witness.is_alone(), "{flavour}");
 }
 
 /// Stops the process `pid` with ptrace until the process is killed.
@@ -252,7 +240,7 @@ fn stop_with_ptrace(pid: u32) {
 
 #[test]
 fn killed_monitor_of_a_waiter_ends_the_waiter() {
-    let database = shared(Flavour::MariaDb).database("tree");
+    let database = shared(Flavour::of_this_test()).database("tree");
     let holder = Holder::start(&database, &[]);
     let next = holder.next(&database);
     let monitor = child_of(next.pid());
@@ -264,7 +252,7 @@ fn killed_monitor_of_a_waiter_ends_the_waiter() {
 
 #[test]
 fn process_tree_of_a_killed_command_dies() {
-    let database = shared(Flavour::MariaDb).database("tree");
+    let database = shared(Flavour::of_this_test()).database("tree");
     let holder = Holder::start(&database, &[]);
     signal(holder.command, "KILL");
     holder.running.wait().expect(137, "", LEFT);
@@ -273,7 +261,7 @@ fn process_tree_of_a_killed_command_dies() {
 
 #[test]
 fn stopped_command_is_killed_when_its_lease_ends() {
-    let database = shared(Flavour::MariaDb).database("tree");
+    let database = shared(Flavour::of_this_test()).database("tree");
     let holder = Holder::start(&database, &["--ttl", "3s"]);
     signal(holder.command, "STOP");
     holder.running.signal("STOP");
@@ -320,7 +308,7 @@ fn send_two_stop_requests(holder: &Holder) {
 
 #[test]
 fn unkillable_process_is_reported_and_the_lease_kept_until_it_dies() {
-    let database = shared(Flavour::MariaDb).database("tree");
+    let database = shared(Flavour::of_this_test()).database("tree");
     let (holder, stage) = immortal_holder(&database);
     let next = holder.next(&database);
     send_two_stop_requests(&holder);
@@ -335,7 +323,7 @@ fn unkillable_process_is_reported_and_the_lease_kept_until_it_dies() {
 
 #[test]
 fn third_stop_request_leaves_an_unkillable_process_behind() {
-    let database = shared(Flavour::MariaDb).database("tree");
+    let database = shared(Flavour::of_this_test()).database("tree");
     let (holder, stage) = immortal_holder(&database);
     send_two_stop_requests(&holder);
     holder.running.signal("TERM");

@@ -21,60 +21,57 @@ fn release(database: &Database, options: &[&str]) -> Outcome {
 
 #[test]
 fn released_holder_reads_one_message() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("true_messages");
-        let holder = Holder::on(&database, &["--holder=web-1"]);
-        let released = release(&database, &["--operator=eve", "--reason=stuck"]);
-        assert_eq!(released.status, Some(0), "{flavour}: {released:#?}");
-        let outcome = holder.running.wait();
-        assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:#?}");
-        let message = "dlock: lost init: released by eve (reason: stuck); stopping the command \
-             (exit status 76; see dlock explain 76)\n";
-        assert_eq!(outcome.stderr, message, "{flavour}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("true_messages");
+    let holder = Holder::on(&database, &["--holder=web-1"]);
+    let released = release(&database, &["--operator=eve", "--reason=stuck"]);
+    assert_eq!(released.status, Some(0), "{flavour}: {released:#?}");
+    let outcome = holder.running.wait();
+    assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:#?}");
+    let message = "dlock: lost init: released by eve (reason: stuck); stopping the command \
+         (exit status 76; see dlock explain 76)\n";
+    assert_eq!(outcome.stderr, message, "{flavour}");
 }
 
 #[test]
 fn nobody_is_next_while_the_action_is_paused() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("true_messages");
-        Dlock::on(&database, ["setup"])
-            .run()
-            .expect(0, "", "in place");
-        release(&database, &["--pause=1h", "--operator=eve", "--create"]);
-        let waiter = ["exec", "-a", "init", "-w", "50ms", "--", "true"];
-        let outcome = Dlock::on(&database, waiter).run();
-        outcome.expect(75, "", "init is paused for another 59m");
-        assert!(!outcome.stderr.contains("next"), "{flavour}: {outcome:#?}");
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("true_messages");
+    Dlock::on(&database, ["setup"])
+        .run()
+        .expect(0, "", "in place");
+    release(&database, &["--pause=1h", "--operator=eve", "--create"]);
+    let waiter = ["exec", "-a", "init", "-w", "50ms", "--", "true"];
+    let outcome = Dlock::on(&database, waiter).run();
+    outcome.expect(75, "", "init is paused for another 59m");
+    assert!(!outcome.stderr.contains("next"), "{flavour}: {outcome:#?}");
 }
 
 #[test]
 fn missing_heartbeat_is_reported_with_its_cause() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("true_messages");
-        let stage = Stage::new();
-        fs::write(stage.path("old"), "").expect("the file can be written");
-        for (file, cause) in [
-            ("old", "does not change"),
-            (
-                "missing",
-                "cannot be read: No such file or directory (os error 2)",
-            ),
-            ("old/file", "cannot be read: Not a directory (os error 20)"),
-        ] {
-            let file = stage.path(file);
-            let option = format!("--heartbeat-file={}", file.display());
-            let holder = Holder::on(&database, &["--ttl=2s", &option]);
-            let outcome = holder.running.wait();
-            assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:#?}");
-            let file = file.display();
-            let message = format!(
-                "dlock: cannot keep init: no heartbeat, because {file} {cause}; stopping the command \
-                 (exit status 76; see dlock explain 76)\n"
-            );
-            assert_eq!(outcome.stderr, message, "{flavour}");
-        }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("true_messages");
+    let stage = Stage::new();
+    fs::write(stage.path("old"), "").expect("the file can be written");
+    for (file, cause) in [
+        ("old", "does not change"),
+        (
+            "missing",
+            "cannot be read: No such file or directory (os error 2)",
+        ),
+        ("old/file", "cannot be read: Not a directory (os error 20)"),
+    ] {
+        let file = stage.path(file);
+        let option = format!("--heartbeat-file={}", file.display());
+        let holder = Holder::on(&database, &["--ttl=2s", &option]);
+        let outcome = holder.running.wait();
+        assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:#?}");
+        let file = file.display();
+        let message = format!(
+            "dlock: cannot keep init: no heartbeat, because {file} {cause}; stopping the command \
+             (exit status 76; see dlock explain 76)\n"
+        );
+        assert_eq!(outcome.stderr, message, "{flavour}");
     }
 }
 

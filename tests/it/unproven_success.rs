@@ -8,6 +8,7 @@ use std::thread;
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Running};
 use testkit::command::{Stage, read_message, write_message};
+use testkit::on_each_flavour;
 use testkit::proxy::{Fault, Kind, Proxy};
 use testkit::servers::{Database, Flavour, shared};
 
@@ -71,9 +72,9 @@ impl Scene {
 /// The success of the later holder.
 const SUCCEEDED: &str = ",succeeded_token=token,succeeded_at=UTC_TIMESTAMP(6),succeeded_by='other'";
 
-#[test]
-fn a_lost_lease_is_no_success_if_the_release_could_not_be_sent_at_first() {
-    for_all(|scene| {
+on_each_flavour!(a_lost_lease_is_no_success_if_the_release_could_not_be_sent_at_first);
+fn a_lost_lease_is_no_success_if_the_release_could_not_be_sent_at_first(flavour: Flavour) {
+    for_all(flavour, |scene| {
         // This server closes each connection before the login.
         let closed = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
         let port = closed.local_addr().expect("a local address").port();
@@ -90,9 +91,9 @@ fn a_lost_lease_is_no_success_if_the_release_could_not_be_sent_at_first() {
     });
 }
 
-#[test]
-fn a_lost_lease_is_no_success_if_the_release_was_lost_at_first() {
-    for_all(|scene| {
+on_each_flavour!(a_lost_lease_is_no_success_if_the_release_was_lost_at_first);
+fn a_lost_lease_is_no_success_if_the_release_was_lost_at_first(flavour: Flavour) {
+    for_all(flavour, |scene| {
         let case = scene.proxy.next(Kind::Release, Fault::Reset);
         scene.lose_grant();
         scene.finish_command();
@@ -121,18 +122,16 @@ fn a_success_whose_response_was_lost_is_a_success() {
 }
 
 /// Runs `lose`, after which a holder must not exit with 0, with all options. The later holder has succeeded or not.
-fn for_all(lose: impl Fn(&Scene)) {
-    for flavour in Flavour::ALL {
-        for options in RECORDS {
-            for more in ["", SUCCEEDED] {
-                let scene = Scene::new(flavour, options, more);
-                lose(&scene);
-                let outcome = scene.holder.wait();
-                let case = format!("{flavour} {options:?} {more}: {outcome:#?}");
-                assert_eq!(outcome.status, Some(76), "{case}");
-                let why = "was lost before the command had ended";
-                assert!(outcome.stderr.contains(why), "{case}");
-            }
+fn for_all(flavour: Flavour, lose: impl Fn(&Scene)) {
+    for options in RECORDS {
+        for more in ["", SUCCEEDED] {
+            let scene = Scene::new(flavour, options, more);
+            lose(&scene);
+            let outcome = scene.holder.wait();
+            let case = format!("{flavour} {options:?} {more}: {outcome:#?}");
+            assert_eq!(outcome.status, Some(76), "{case}");
+            let why = "was lost before the command had ended";
+            assert!(outcome.stderr.contains(why), "{case}");
         }
     }
 }

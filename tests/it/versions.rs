@@ -14,6 +14,7 @@ use std::ffi::OsStr;
 use mysql::prelude::Queryable;
 use testkit::cli_runner::Dlock;
 use testkit::command::{Stage, read_message, write_message};
+use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, shared};
 
 use crate::doctor::{Findings, execute};
@@ -142,24 +143,22 @@ fn a_waiter_checks_the_version_again_when_its_turn_comes() {
     }
 }
 
-#[test]
-fn a_holder_stops_its_command_if_the_tables_begin_to_need_a_newer_program() {
-    for flavour in Flavour::ALL {
-        let database = set_up(flavour);
-        let stage = Stage::new();
-        let (ready, never) = (stage.fifo("ready"), stage.fifo("never"));
-        let holder = Dlock::on(&database, ["exec", "-a", "init", "--ttl=3s", "--"])
-            .args(["sh", "-c", r#"echo up > "$1"; read word < "$2""#, "sh"])
-            .args([&ready, &never])
-            .start();
-        assert_eq!(read_message(&ready), "up");
-        execute(&database, "UPDATE dlock_schema SET version=4,min_version=4");
-        holder.wait().expect(
-            76,
-            "",
-            "cannot keep init: the tables need a dlock with schema version 4 or later",
-        );
-    }
+on_each_flavour!(a_holder_stops_its_command_if_the_tables_begin_to_need_a_newer_program);
+fn a_holder_stops_its_command_if_the_tables_begin_to_need_a_newer_program(flavour: Flavour) {
+    let database = set_up(flavour);
+    let stage = Stage::new();
+    let (ready, never) = (stage.fifo("ready"), stage.fifo("never"));
+    let holder = Dlock::on(&database, ["exec", "-a", "init", "--ttl=3s", "--"])
+        .args(["sh", "-c", r#"echo up > "$1"; read word < "$2""#, "sh"])
+        .args([&ready, &never])
+        .start();
+    assert_eq!(read_message(&ready), "up");
+    execute(&database, "UPDATE dlock_schema SET version=4,min_version=4");
+    holder.wait().expect(
+        76,
+        "",
+        "cannot keep init: the tables need a dlock with schema version 4 or later",
+    );
 }
 
 #[test]

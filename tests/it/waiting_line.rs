@@ -12,7 +12,7 @@ const LABEL: &str = "a holder whose label is longer than 40 columns";
 
 #[test]
 fn waiter_rewrites_one_line_that_fits_the_terminal() {
-    let database = shared(Flavour::MariaDb).database("line");
+    let database = shared(Flavour::of_this_test()).database("line");
     let holder = Holder::on(&database, &["--holder", LABEL]);
     let mut terminal = Terminal::shell(&database);
     terminal.becomes(40, 24);
@@ -38,7 +38,7 @@ fn waiter_rewrites_one_line_that_fits_the_terminal() {
 
 #[test]
 fn waiter_in_the_background_prints_no_line() {
-    let database = shared(Flavour::MariaDb).database("line");
+    let database = shared(Flavour::of_this_test()).database("line");
     let holder = Holder::on(&database, &["--holder", "web-1"]);
     let mut terminal = Terminal::shell(&database);
     terminal.enters("$dlock exec -a init -- echo r''an &");

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, eventually};
 use testkit::command::{Stage, write_message};
+use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, Server, shared};
 
 /// Creates an account and executes the GRANT statements `grants`, with `ACCOUNT` replaced by the name of the account.
@@ -174,55 +175,53 @@ fn execute_printout(server: &Server, options: &[&str], client: &[&str]) {
     );
 }
 
-#[test]
-fn the_printed_statements_can_be_executed_on_a_fresh_server() {
-    for flavour in Flavour::ALL {
-        let server = Server::start(flavour, &[]);
-        let mut root = server.admin();
-        let mut execute = |statement: &str| {
-            root.query_drop(statement)
-                .unwrap_or_else(|error| panic!("{statement}: {error}"));
-        };
-        execute("CREATE DATABASE app");
-        execute("CREATE DATABASE `my_``db`");
-        let named = ["--database=my_`db", "--user=o'neill"];
-        for (options, client, database, user) in [
-            (&[][..], &["app"][..], "app", "dlock"),
-            (&named, &[], "my_`db", "o'neill"),
-        ] {
-            // The second time, the tables and the account exist.
-            for _ in 0..2 {
-                execute_printout(&server, options, client);
-            }
-            let port = server.port().to_string();
-            let exec = || {
-                Dlock::new(["exec", "-a", "init", "--host=127.0.0.1", "--port", &port]).args([
-                    "--database",
-                    database,
-                    "--user",
-                    user,
-                ])
-            };
-            let locked = exec().args(["--", "true"]).run();
-            locked.expect(77, "", "' IDENTIFIED BY '…' ACCOUNT UNLOCK");
-            let account = format!("'{}'@'%'", user.replace('\'', "''"));
-            execute(&format!(
-                "ALTER USER {account} IDENTIFIED BY 'p' ACCOUNT UNLOCK"
-            ));
-            let run = exec().env("DLOCK_PASSWORD", "p").args(["--", "true"]).run();
-            run.expect(0, "", "");
-            let setup = Dlock::new(["setup", "--host=127.0.0.1", "--port", &port])
-                .args(["--database", database, "--user", user])
-                .env("DLOCK_PASSWORD", "p");
-            setup.run().expect(0, "", "the tables are in place");
+on_each_flavour!(the_printed_statements_can_be_executed_on_a_fresh_server);
+fn the_printed_statements_can_be_executed_on_a_fresh_server(flavour: Flavour) {
+    let server = Server::start(flavour, &[]);
+    let mut root = server.admin();
+    let mut execute = |statement: &str| {
+        root.query_drop(statement)
+            .unwrap_or_else(|error| panic!("{statement}: {error}"));
+    };
+    execute("CREATE DATABASE app");
+    execute("CREATE DATABASE `my_``db`");
+    let named = ["--database=my_`db", "--user=o'neill"];
+    for (options, client, database, user) in [
+        (&[][..], &["app"][..], "app", "dlock"),
+        (&named, &[], "my_`db", "o'neill"),
+    ] {
+        // The second time, the tables and the account exist.
+        for _ in 0..2 {
+            execute_printout(&server, options, client);
         }
-        // A further run does not lock an account that is in use.
-        execute_printout(&server, &[], &["app"]);
-        let port = server.port();
-        Dlock::new(["exec", "-a", "init", "--", "true"])
-            .env("DLOCK_URL", format!("mysql://dlock:p@127.0.0.1:{port}/app"))
-            .run()
-            .expect(0, "", "");
-        server.stop();
+        let port = server.port().to_string();
+        let exec = || {
+            Dlock::new(["exec", "-a", "init", "--host=127.0.0.1", "--port", &port]).args([
+                "--database",
+                database,
+                "--user",
+                user,
+            ])
+        };
+        let locked = exec().args(["--", "true"]).run();
+        locked.expect(77, "", "' IDENTIFIED BY '…' ACCOUNT UNLOCK");
+        let account = format!("'{}'@'%'", user.replace('\'', "''"));
+        execute(&format!(
+            "ALTER USER {account} IDENTIFIED BY 'p' ACCOUNT UNLOCK"
+        ));
+        let run = exec().env("DLOCK_PASSWORD", "p").args(["--", "true"]).run();
+        run.expect(0, "", "");
+        let setup = Dlock::new(["setup", "--host=127.0.0.1", "--port", &port])
+            .args(["--database", database, "--user", user])
+            .env("DLOCK_PASSWORD", "p");
+        setup.run().expect(0, "", "the tables are in place");
     }
+    // A further run does not lock an account that is in use.
+    execute_printout(&server, &[], &["app"]);
+    let port = server.port();
+    Dlock::new(["exec", "-a", "init", "--", "true"])
+        .env("DLOCK_URL", format!("mysql://dlock:p@127.0.0.1:{port}/app"))
+        .run()
+        .expect(0, "", "");
+    server.stop();
 }

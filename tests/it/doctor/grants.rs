@@ -1,6 +1,7 @@
 //! Findings about the account's privileges and session limit.
 
 use testkit::cli_runner::Dlock;
+use testkit::on_each_series;
 use testkit::servers::{Database, Flavour, Series, shared};
 
 use super::{Findings, account_without_grants, execute, set_up};
@@ -17,38 +18,35 @@ fn printed_grants(database: &Database) -> Vec<(String, Vec<String>)> {
     printed.stdout.lines().filter_map(grant).collect()
 }
 
-#[test]
-fn each_missing_grant_is_found_and_the_fix_grants_it() {
-    for series in Series::ALL {
-        let database = set_up(shared(series));
-        let account = account_without_grants(&database, "poor");
-        let user = &account.user;
-        let grants = printed_grants(&database);
-        assert!(grants.len() > 2, "{grants:?}");
-        for (table, rights) in &grants {
-            let rights = rights.join(", ");
+on_each_series!(each_missing_grant_is_found_and_the_fix_grants_it);
+fn each_missing_grant_is_found_and_the_fix_grants_it(series: Series) {
+    let database = set_up(shared(series));
+    let account = account_without_grants(&database, "poor");
+    let user = &account.user;
+    let grants = printed_grants(&database);
+    assert!(grants.len() > 2, "{grants:?}");
+    for (table, rights) in &grants {
+        let rights = rights.join(", ");
+        execute(
+            &database,
+            &format!("GRANT {rights} ON {table} TO '{user}'@'%'"),
+        );
+    }
+    let findings = Findings::on(&account);
+    findings.are_good_except(&[]);
+    for (table, rights) in &grants {
+        let bare = table.rsplit('.').next().expect("a name");
+        for right in rights {
             execute(
                 &database,
-                &format!("GRANT {rights} ON {table} TO '{user}'@'%'"),
+                &format!("REVOKE {right} ON {table} FROM '{user}'@'%'"),
             );
-        }
-        let findings = Findings::on(&account);
-        findings.are_good_except(&[]);
-        for (table, rights) in &grants {
-            let bare = table.rsplit('.').next().expect("a name");
-            for right in rights {
-                execute(
-                    &database,
-                    &format!("REVOKE {right} ON {table} FROM '{user}'@'%'"),
-                );
-                let findings = Findings::on(&account);
-                let fix =
-                    findings.reports("grants", "fail", &format!("missing: {right} on {bare}"));
-                assert_eq!(findings.status, 78);
-                findings.are_good_except(&["grants", "tables"]);
-                execute(&database, &fix);
-                Findings::on(&account).are_good_except(&[]);
-            }
+            let findings = Findings::on(&account);
+            let fix = findings.reports("grants", "fail", &format!("missing: {right} on {bare}"));
+            assert_eq!(findings.status, 78);
+            findings.are_good_except(&["grants", "tables"]);
+            execute(&database, &fix);
+            Findings::on(&account).are_good_except(&[]);
         }
     }
 }

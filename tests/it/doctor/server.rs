@@ -2,6 +2,7 @@
 
 use mysql::prelude::Queryable;
 use testkit::cli_runner::Dlock;
+use testkit::on_each_series;
 use testkit::proxy::Proxy;
 use testkit::servers::{Database, Flavour, Series, Server, shared};
 
@@ -56,101 +57,99 @@ fn a_small_pool_of_threads_is_reported() {
     findings.reports("connections", "warn", fact);
 }
 
-#[test]
-fn server_settings_are_checked() {
-    for series in Series::ALL {
-        let mut options = vec!["--log-bin", "--server-id=1", "--sync-binlog=1"];
-        let semi_sync = match series.flavour() {
-            Flavour::MariaDb => "rpl_semi_sync_master_enabled",
-            Flavour::MySql => {
-                options.push("--plugin-load-add=semisync_source.so");
-                "rpl_semi_sync_source_enabled"
-            }
-        };
-        let server = Server::start(series, &options);
-        let database = set_up(&server);
-        Findings::on(&database).are_good_except(&[]);
-        let set = |name: &str, value: &str| {
-            let before: Vec<(String, String)> = database
-                .admin_conn()
-                .query(format!("SHOW GLOBAL VARIABLES LIKE '{name}'"))
-                .expect("root has the privilege");
-            execute(&database, &format!("SET GLOBAL {name}={value}"));
-            before[0].1.clone()
-        };
-        let limit = match series.flavour() {
-            Flavour::MariaDb => "max_statement_time",
-            Flavour::MySql => "max_execution_time",
-        };
-        let cases = [
-            (limit, "5000", "session", "warn", "=5000"),
-            (
-                semi_sync,
-                "1",
-                "replication",
-                "warn",
-                "no replica acknowledges",
-            ),
-            ("read_only", "1", "writes", "fail", "read_only is on"),
-            (
-                "binlog_format",
-                "'STATEMENT'",
-                "writes",
-                "fail",
-                "STATEMENT",
-            ),
-            (
-                "innodb_flush_log_at_trx_commit",
-                "0",
-                "durability",
-                "fail",
-                "trx_commit=0",
-            ),
-            (
-                "innodb_flush_log_at_trx_commit",
-                "2",
-                "durability",
-                "warn",
-                "trx_commit=2",
-            ),
-            ("sync_binlog", "0", "durability", "warn", "sync_binlog=0"),
-            ("autocommit", "0", "session", "warn", "autocommit is off"),
-            (
-                "max_connections",
-                "10",
-                "connections",
-                "warn",
-                "of 10 connections in use",
-            ),
-        ];
-        for (name, value, check, status, fact) in cases {
-            let before = set(name, value);
-            let findings = Findings::on(&database);
-            findings.reports(check, status, fact);
-            // The privileges cannot be checked while the server rejects all writes.
-            findings.are_good_except(&[check, "grants"]);
-            let status = if status == "fail" { 78 } else { 0 };
-            assert_eq!(findings.status, status, "{name}={value}: {findings:#?}");
-            let is_number = before.parse::<f64>().is_ok();
-            let value = if is_number {
-                before
-            } else {
-                format!("'{before}'")
-            };
-            set(name, &value);
+on_each_series!(server_settings_are_checked);
+fn server_settings_are_checked(series: Series) {
+    let mut options = vec!["--log-bin", "--server-id=1", "--sync-binlog=1"];
+    let semi_sync = match series.flavour() {
+        Flavour::MariaDb => "rpl_semi_sync_master_enabled",
+        Flavour::MySql => {
+            options.push("--plugin-load-add=semisync_source.so");
+            "rpl_semi_sync_source_enabled"
         }
-        Findings::on(&database).are_good_except(&[]);
-        // While a backup blocks all writes, doctor skips the check of the privileges and reports no missing privilege.
-        let mut backup = server.admin();
-        backup
-            .query_drop("FLUSH TABLES WITH READ LOCK")
+    };
+    let server = Server::start(series, &options);
+    let database = set_up(&server);
+    Findings::on(&database).are_good_except(&[]);
+    let set = |name: &str, value: &str| {
+        let before: Vec<(String, String)> = database
+            .admin_conn()
+            .query(format!("SHOW GLOBAL VARIABLES LIKE '{name}'"))
             .expect("root has the privilege");
+        execute(&database, &format!("SET GLOBAL {name}={value}"));
+        before[0].1.clone()
+    };
+    let limit = match series.flavour() {
+        Flavour::MariaDb => "max_statement_time",
+        Flavour::MySql => "max_execution_time",
+    };
+    let cases = [
+        (limit, "5000", "session", "warn", "=5000"),
+        (
+            semi_sync,
+            "1",
+            "replication",
+            "warn",
+            "no replica acknowledges",
+        ),
+        ("read_only", "1", "writes", "fail", "read_only is on"),
+        (
+            "binlog_format",
+            "'STATEMENT'",
+            "writes",
+            "fail",
+            "STATEMENT",
+        ),
+        (
+            "innodb_flush_log_at_trx_commit",
+            "0",
+            "durability",
+            "fail",
+            "trx_commit=0",
+        ),
+        (
+            "innodb_flush_log_at_trx_commit",
+            "2",
+            "durability",
+            "warn",
+            "trx_commit=2",
+        ),
+        ("sync_binlog", "0", "durability", "warn", "sync_binlog=0"),
+        ("autocommit", "0", "session", "warn", "autocommit is off"),
+        (
+            "max_connections",
+            "10",
+            "connections",
+            "warn",
+            "of 10 connections in use",
+        ),
+    ];
+    for (name, value, check, status, fact) in cases {
+        let before = set(name, value);
         let findings = Findings::on(&database);
-        findings.reports("grants", "skip", "imeout");
-        findings.are_good_except(&["grants"]);
-        drop(backup);
-        assert_replica_is_reported(&server, &database);
+        findings.reports(check, status, fact);
+        // The privileges cannot be checked while the server rejects all writes.
+        findings.are_good_except(&[check, "grants"]);
+        let status = if status == "fail" { 78 } else { 0 };
+        assert_eq!(findings.status, status, "{name}={value}: {findings:#?}");
+        let is_number = before.parse::<f64>().is_ok();
+        let value = if is_number {
+            before
+        } else {
+            format!("'{before}'")
+        };
+        set(name, &value);
     }
+    Findings::on(&database).are_good_except(&[]);
+    // While a backup blocks all writes, doctor skips the check of the privileges and reports no missing privilege.
+    let mut backup = server.admin();
+    backup
+        .query_drop("FLUSH TABLES WITH READ LOCK")
+        .expect("root has the privilege");
+    let findings = Findings::on(&database);
+    findings.reports("grants", "skip", "imeout");
+    findings.are_good_except(&["grants"]);
+    drop(backup);
+    assert_replica_is_reported(&server, &database);
 }
 
 /// Asserts that doctor warns about a replica that reads from `server` and does not acknowledge transactions.
@@ -216,24 +215,22 @@ fn broken_named_locks_are_a_warning() {
     }
 }
 
-#[test]
-fn slow_responses_clock_differences_and_old_versions_are_reported() {
-    for series in Series::ALL {
-        let database = set_up(shared(series));
-        let through = |text, replacement| {
-            let proxy = Proxy::rewriting(database.port, text, replacement);
-            Findings::through(&proxy, &database)
-        };
-        let slow = through("1 AS round_trip", "SLEEP(.2) AS rt");
-        assert_ne!(slow.status("round-trip"), ["ok"], "{slow:#?}");
-        let slower = through("1 AS round_trip", "SLEEP(.6) AS rt");
-        slower.reports("round-trip", "fail", "median of 3 requests");
-        assert_eq!(slower.status, 78);
-        let late = through("UTC_TIMESTAMP(6)", "'2020-01-01 0:0'");
-        late.reports("clock", "warn", "behind this machine's");
-        late.are_good_except(&["clock"]);
-        let old = through("VERSION()", "'5.5.62-'");
-        old.reports("server", "warn", "5.5.62-");
-        old.are_good_except(&["server"]);
-    }
+on_each_series!(slow_responses_clock_differences_and_old_versions_are_reported);
+fn slow_responses_clock_differences_and_old_versions_are_reported(series: Series) {
+    let database = set_up(shared(series));
+    let through = |text, replacement| {
+        let proxy = Proxy::rewriting(database.port, text, replacement);
+        Findings::through(&proxy, &database)
+    };
+    let slow = through("1 AS round_trip", "SLEEP(.2) AS rt");
+    assert_ne!(slow.status("round-trip"), ["ok"], "{slow:#?}");
+    let slower = through("1 AS round_trip", "SLEEP(.6) AS rt");
+    slower.reports("round-trip", "fail", "median of 3 requests");
+    assert_eq!(slower.status, 78);
+    let late = through("UTC_TIMESTAMP(6)", "'2020-01-01 0:0'");
+    late.reports("clock", "warn", "behind this machine's");
+    late.are_good_except(&["clock"]);
+    let old = through("VERSION()", "'5.5.62-'");
+    old.reports("server", "warn", "5.5.62-");
+    old.are_good_except(&["server"]);
 }

@@ -4,6 +4,7 @@
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
 use testkit::cli_runner::Dlock;
+use testkit::on_each_series;
 use testkit::servers::{Database, Flavour, SESSIONS, Series, Server, shared};
 
 use super::{Findings, account_without_grants, execute, set_up};
@@ -75,74 +76,70 @@ fn finding_is_true_and_the_fix_works(account: &Database, target: &Database) {
     findings(account, user).reports(CHECK, "ok", &fact);
 }
 
-#[test]
-fn each_combination_of_privileges_has_a_true_finding_and_a_working_fix() {
-    for series in Series::ALL {
-        let database = set_up(shared(series));
-        let target = account(&database, "app");
-        let end = match series.flavour() {
-            Flavour::MariaDb => "CONNECTION ADMIN",
-            Flavour::MySql => "CONNECTION_ADMIN",
-        };
-        let ends = format!("PROCESS, {end}");
-        let privileges = ["", "PROCESS", end, "SUPER", "PROCESS, SUPER", &ends, "ALL"];
-        for (at, privileges) in privileges.into_iter().enumerate() {
-            let account = account(&database, &format!("p{at}"));
-            if !privileges.is_empty() {
-                grant(&account, &format!("{privileges} ON *.*"));
-            }
-            finding_is_true_and_the_fix_works(&account, &target);
+on_each_series!(each_combination_of_privileges_has_a_true_finding_and_a_working_fix);
+fn each_combination_of_privileges_has_a_true_finding_and_a_working_fix(series: Series) {
+    let database = set_up(shared(series));
+    let target = account(&database, "app");
+    let end = match series.flavour() {
+        Flavour::MariaDb => "CONNECTION ADMIN",
+        Flavour::MySql => "CONNECTION_ADMIN",
+    };
+    let ends = format!("PROCESS, {end}");
+    let privileges = ["", "PROCESS", end, "SUPER", "PROCESS, SUPER", &ends, "ALL"];
+    for (at, privileges) in privileges.into_iter().enumerate() {
+        let account = account(&database, &format!("p{at}"));
+        if !privileges.is_empty() {
+            grant(&account, &format!("{privileges} ON *.*"));
         }
+        finding_is_true_and_the_fix_works(&account, &target);
     }
 }
 
-#[test]
-fn privileges_count_only_if_they_are_in_effect() {
-    for series in Series::ALL {
-        let database = set_up(shared(series));
-        let target = account(&database, "app");
-        let (end, set_default) = match series.flavour() {
-            Flavour::MariaDb => ("CONNECTION ADMIN", "FOR"),
-            Flavour::MySql => ("CONNECTION_ADMIN", "TO"),
-        };
-        let (inactive, active) = (account(&database, "off"), account(&database, "on"));
-        let (outer, inner) = (
-            format!("outer_{}", target.user),
-            format!("inner_{}", target.user),
-        );
-        for statement in [
-            format!("CREATE ROLE {outer}"),
-            format!("CREATE ROLE {inner}"),
-            format!("GRANT PROCESS, {end} ON *.* TO {inner}"),
-            format!("GRANT {inner} TO {outer}"),
-            format!("GRANT {outer} TO '{}'@'%'", inactive.user),
-            format!("GRANT {outer} TO '{}'@'%'", active.user),
-            format!(
-                "SET DEFAULT ROLE {outer} {set_default} '{}'@'%'",
-                active.user
-            ),
-        ] {
-            execute(&database, &statement);
-        }
-        assert_eq!(sees_and_ends(&active, &target), (true, true));
-        finding_is_true_and_the_fix_works(&active, &target);
-        assert_eq!(sees_and_ends(&inactive, &target), (false, false));
-        finding_is_true_and_the_fix_works(&inactive, &target);
-
-        // The name of a column looks like a privilege on the whole server.
-        let hostile = account(&database, "column");
-        let column = "`PROCESS, SUPER ON *.* TO x`";
-        execute(
-            &database,
-            &format!("CREATE TABLE hostile ({column} INT PRIMARY KEY)"),
-        );
-        grant(
-            &hostile,
-            &format!("SELECT ({column}) ON `{}`.hostile", hostile.name),
-        );
-        assert_eq!(sees_and_ends(&hostile, &target), (false, false));
-        finding_is_true_and_the_fix_works(&hostile, &target);
+on_each_series!(privileges_count_only_if_they_are_in_effect);
+fn privileges_count_only_if_they_are_in_effect(series: Series) {
+    let database = set_up(shared(series));
+    let target = account(&database, "app");
+    let (end, set_default) = match series.flavour() {
+        Flavour::MariaDb => ("CONNECTION ADMIN", "FOR"),
+        Flavour::MySql => ("CONNECTION_ADMIN", "TO"),
+    };
+    let (inactive, active) = (account(&database, "off"), account(&database, "on"));
+    let (outer, inner) = (
+        format!("outer_{}", target.user),
+        format!("inner_{}", target.user),
+    );
+    for statement in [
+        format!("CREATE ROLE {outer}"),
+        format!("CREATE ROLE {inner}"),
+        format!("GRANT PROCESS, {end} ON *.* TO {inner}"),
+        format!("GRANT {inner} TO {outer}"),
+        format!("GRANT {outer} TO '{}'@'%'", inactive.user),
+        format!("GRANT {outer} TO '{}'@'%'", active.user),
+        format!(
+            "SET DEFAULT ROLE {outer} {set_default} '{}'@'%'",
+            active.user
+        ),
+    ] {
+        execute(&database, &statement);
     }
+    assert_eq!(sees_and_ends(&active, &target), (true, true));
+    finding_is_true_and_the_fix_works(&active, &target);
+    assert_eq!(sees_and_ends(&inactive, &target), (false, false));
+    finding_is_true_and_the_fix_works(&inactive, &target);
+
+    // The name of a column looks like a privilege on the whole server.
+    let hostile = account(&database, "column");
+    let column = "`PROCESS, SUPER ON *.* TO x`";
+    execute(
+        &database,
+        &format!("CREATE TABLE hostile ({column} INT PRIMARY KEY)"),
+    );
+    grant(
+        &hostile,
+        &format!("SELECT ({column}) ON `{}`.hostile", hostile.name),
+    );
+    assert_eq!(sees_and_ends(&hostile, &target), (false, false));
+    finding_is_true_and_the_fix_works(&hostile, &target);
 }
 
 #[test]

@@ -1,66 +1,65 @@
 //! Findings about tables that differ from dlock's schema.
 
 use testkit::cli_runner::Dlock;
+use testkit::on_each_series;
 use testkit::servers::{Database, Series, shared};
 
 use super::{Findings, account_without_grants, contents, execute, set_up};
 
-#[test]
-fn an_altered_table_is_found_and_the_fix_repairs_it() {
-    for series in Series::ALL {
-        let database = set_up(shared(series));
-        for (alter, status, fact) in [
-            (
-                "ALTER TABLE dlock_lock ENGINE=MyISAM",
-                "fail",
-                "dlock_lock is MyISAM, not InnoDB",
-            ),
-            (
-                "ALTER TABLE dlock_lock MODIFY action VARCHAR(255) CHARACTER SET utf8mb4 \
-                 COLLATE utf8mb4_general_ci NOT NULL",
-                "fail",
-                "dlock_lock.action is varchar(255) collate utf8mb4_general_ci not null",
-            ),
-            (
-                "ALTER TABLE dlock_lock MODIFY expires_at DATETIME NULL",
-                "fail",
-                "dlock_lock.expires_at is datetime, not datetime(6) null",
-            ),
-            (
-                "ALTER TABLE dlock_lock MODIFY owner_id VARBINARY(16) NOT NULL",
-                "fail",
-                "dlock_lock.owner_id is varbinary(16) not null",
-            ),
-            (
-                "ALTER TABLE dlock_waiter MODIFY position BIGINT UNSIGNED NOT NULL",
-                "fail",
-                "dlock_waiter.position is bigint unsigned not null",
-            ),
-            (
-                "ALTER TABLE dlock_lock DROP COLUMN note",
-                "fail",
-                "dlock_lock has no column note",
-            ),
-            (
-                "ALTER TABLE dlock_waiter DROP KEY owner_id",
-                "fail",
-                "dlock_waiter has no unique key (owner_id)",
-            ),
-            (
-                "ALTER TABLE dlock_waiter DROP KEY queue",
-                "warn",
-                "dlock_waiter has no key (action,position)",
-            ),
-        ] {
-            execute(&database, alter);
-            let findings = Findings::on(&database);
-            let fix = findings.reports("tables", status, fact);
-            findings.are_good_except(&["tables", "grants"]);
-            let status = if status == "fail" { 78 } else { 0 };
-            assert_eq!(findings.status, status, "{alter}: {findings:#?}");
-            execute(&database, &fix);
-            Findings::on(&database).are_good_except(&[]);
-        }
+on_each_series!(an_altered_table_is_found_and_the_fix_repairs_it);
+fn an_altered_table_is_found_and_the_fix_repairs_it(series: Series) {
+    let database = set_up(shared(series));
+    for (alter, status, fact) in [
+        (
+            "ALTER TABLE dlock_lock ENGINE=MyISAM",
+            "fail",
+            "dlock_lock is MyISAM, not InnoDB",
+        ),
+        (
+            "ALTER TABLE dlock_lock MODIFY action VARCHAR(255) CHARACTER SET utf8mb4 \
+             COLLATE utf8mb4_general_ci NOT NULL",
+            "fail",
+            "dlock_lock.action is varchar(255) collate utf8mb4_general_ci not null",
+        ),
+        (
+            "ALTER TABLE dlock_lock MODIFY expires_at DATETIME NULL",
+            "fail",
+            "dlock_lock.expires_at is datetime, not datetime(6) null",
+        ),
+        (
+            "ALTER TABLE dlock_lock MODIFY owner_id VARBINARY(16) NOT NULL",
+            "fail",
+            "dlock_lock.owner_id is varbinary(16) not null",
+        ),
+        (
+            "ALTER TABLE dlock_waiter MODIFY position BIGINT UNSIGNED NOT NULL",
+            "fail",
+            "dlock_waiter.position is bigint unsigned not null",
+        ),
+        (
+            "ALTER TABLE dlock_lock DROP COLUMN note",
+            "fail",
+            "dlock_lock has no column note",
+        ),
+        (
+            "ALTER TABLE dlock_waiter DROP KEY owner_id",
+            "fail",
+            "dlock_waiter has no unique key (owner_id)",
+        ),
+        (
+            "ALTER TABLE dlock_waiter DROP KEY queue",
+            "warn",
+            "dlock_waiter has no key (action,position)",
+        ),
+    ] {
+        execute(&database, alter);
+        let findings = Findings::on(&database);
+        let fix = findings.reports("tables", status, fact);
+        findings.are_good_except(&["tables", "grants"]);
+        let status = if status == "fail" { 78 } else { 0 };
+        assert_eq!(findings.status, status, "{alter}: {findings:#?}");
+        execute(&database, &fix);
+        Findings::on(&database).are_good_except(&[]);
     }
 }
 

@@ -98,65 +98,61 @@ fn configuration_file(host: &Host) {
 
 #[test]
 fn one_of_two_hosts_runs_the_report_and_neither_has_output_to_mail() {
-    Host::everywhere(|host| {
-        host.job("report.sh", JOB);
-        let crontab = Crontab::read("cron/dlock-report");
-        let tick = [0, 1].map(|_| crontab.starts(host, "report.sh").start());
-        let late = crontab.starts(host, "report.sh");
-        let mut outcomes: Vec<Outcome> = tick.map(Running::wait).into();
-        outcomes.push(late.run());
-        for outcome in outcomes {
-            outcome.expect(0, "", "");
-            assert_eq!(outcome.stderr, "");
-        }
-        assert_eq!(host.log(), ["report.sh"]);
-    });
+    let host = &Host::of_this_test();
+    host.job("report.sh", JOB);
+    let crontab = Crontab::read("cron/dlock-report");
+    let tick = [0, 1].map(|_| crontab.starts(host, "report.sh").start());
+    let late = crontab.starts(host, "report.sh");
+    let mut outcomes: Vec<Outcome> = tick.map(Running::wait).into();
+    outcomes.push(late.run());
+    for outcome in outcomes {
+        outcome.expect(0, "", "");
+        assert_eq!(outcome.stderr, "");
+    }
+    assert_eq!(host.log(), ["report.sh"]);
 }
 
 #[test]
 fn a_report_that_fails_is_run_by_the_next_host() {
-    Host::everywhere(|host| {
-        host.job("report.sh", JOB);
-        host.secret("fail", "");
-        let crontab = Crontab::read("cron/dlock-report");
-        crontab.starts(host, "report.sh").run().expect(3, "", "");
-        crontab.starts(host, "report.sh").run().expect(0, "", "");
-        assert_eq!(host.log(), ["report.sh"]);
-    });
+    let host = &Host::of_this_test();
+    host.job("report.sh", JOB);
+    host.secret("fail", "");
+    let crontab = Crontab::read("cron/dlock-report");
+    crontab.starts(host, "report.sh").run().expect(3, "", "");
+    crontab.starts(host, "report.sh").run().expect(0, "", "");
+    assert_eq!(host.log(), ["report.sh"]);
 }
 
 #[test]
 fn a_reminder_that_fails_is_not_retried() {
-    Host::everywhere(|host| {
-        host.job("remind.sh", &format!("echo tried >> log; {JOB}"));
-        host.secret("fail", "");
-        let crontab = Crontab::read("cron/dlock-report");
-        crontab.starts(host, "remind.sh").run().expect(3, "", "");
-        let next = crontab.starts(host, "remind.sh").run();
-        next.expect(0, "", "");
-        assert_eq!(next.stderr, "");
-        assert_eq!(host.log(), ["tried"]);
-        assert!(!host.is_free("remind"));
-    });
+    let host = &Host::of_this_test();
+    host.job("remind.sh", &format!("echo tried >> log; {JOB}"));
+    host.secret("fail", "");
+    let crontab = Crontab::read("cron/dlock-report");
+    crontab.starts(host, "remind.sh").run().expect(3, "", "");
+    let next = crontab.starts(host, "remind.sh").run();
+    next.expect(0, "", "");
+    assert_eq!(next.stderr, "");
+    assert_eq!(host.log(), ["tried"]);
+    assert!(!host.is_free("remind"));
 }
 
 #[test]
 fn at_most_three_machines_run_the_heavy_job() {
     let crontab = Crontab::read("cron/dlock-heavy");
-    Host::everywhere(|host| {
-        host.job("heavy.sh", IN_SLOT);
-        let ready = host.stage.path("ready");
-        let go = ["go-1", "go-2", "go-3"].map(|name| host.stage.fifo(name));
-        let three = [(); 3].map(|()| {
-            let running = crontab.starts(host, "./heavy.sh").start();
-            read_message(&ready);
-            running
-        });
-        crontab.starts(host, "./heavy.sh").run().expect(0, "", "");
-        for (go, running) in go.iter().zip(three) {
-            write_message(Path::new(go), "on");
-            running.wait();
-        }
-        assert_eq!(host.log().len(), 6);
+    let host = &Host::of_this_test();
+    host.job("heavy.sh", IN_SLOT);
+    let ready = host.stage.path("ready");
+    let go = ["go-1", "go-2", "go-3"].map(|name| host.stage.fifo(name));
+    let three = [(); 3].map(|()| {
+        let running = crontab.starts(host, "./heavy.sh").start();
+        read_message(&ready);
+        running
     });
+    crontab.starts(host, "./heavy.sh").run().expect(0, "", "");
+    for (go, running) in go.iter().zip(three) {
+        write_message(Path::new(go), "on");
+        running.wait();
+    }
+    assert_eq!(host.log().len(), 6);
 }

@@ -44,89 +44,84 @@ fn stop(container: &Running, name: &str) {
 
 #[test]
 fn containers_migrate_once_and_the_application_becomes_process_1() {
-    Host::everywhere(|host| {
-        host.job("migrate.sh", JOB);
-        let containers = [0, 1].map(|_| container(host, "42").start());
-        let outcomes = containers.map(Running::wait);
-        let ended = |outcome: &Outcome| outcome.status == Some(0);
-        assert!(outcomes.iter().all(ended), "{outcomes:#?}");
-        let wanted = ["migrate.sh", "process 1", "process 1"];
-        assert_eq!(host.log(), wanted);
-        // The next release migrates. A rollback does not migrate.
-        for (release, migrations) in [("43", 2), ("42", 2)] {
-            let outcome = container(host, release).run();
-            assert!(ended(&outcome), "{outcome:#?}");
-            let log = host.log();
-            assert_eq!(log.last().map(String::as_str), Some("process 1"));
-            let count = log.iter().filter(|line| *line == "migrate.sh").count();
-            assert_eq!(count, migrations, "{release}: {log:?}");
-        }
-    });
+    let host = &Host::of_this_test();
+    host.job("migrate.sh", JOB);
+    let containers = [0, 1].map(|_| container(host, "42").start());
+    let outcomes = containers.map(Running::wait);
+    let ended = |outcome: &Outcome| outcome.status == Some(0);
+    assert!(outcomes.iter().all(ended), "{outcomes:#?}");
+    let wanted = ["migrate.sh", "process 1", "process 1"];
+    assert_eq!(host.log(), wanted);
+    // The next release migrates. A rollback does not migrate.
+    for (release, migrations) in [("43", 2), ("42", 2)] {
+        let outcome = container(host, release).run();
+        assert!(ended(&outcome), "{outcome:#?}");
+        let log = host.log();
+        assert_eq!(log.last().map(String::as_str), Some("process 1"));
+        let count = log.iter().filter(|line| *line == "migrate.sh").count();
+        assert_eq!(count, migrations, "{release}: {log:?}");
+    }
 }
 
 #[test]
 fn a_failed_migration_ends_the_container_with_its_status() {
-    Host::everywhere(|host| {
-        host.job("migrate.sh", JOB);
-        host.secret("fail", "");
-        container(host, "42").run().expect(3, "", "");
-        assert!(host.log().is_empty());
-    });
+    let host = &Host::of_this_test();
+    host.job("migrate.sh", JOB);
+    host.secret("fail", "");
+    container(host, "42").run().expect(3, "", "");
+    assert!(host.log().is_empty());
 }
 
 #[test]
 fn stopping_a_container_stops_the_migration_and_frees_the_lock() {
     // After SIGTERM, one migration exits with 4 and the other migration exits with 0.
     for (on_term, status) in [("exit 4", 4), ("exit 0", 143)] {
-        Host::everywhere(|host| {
-            let migrate = format!(
-                "trap 'echo stopped >> log; {on_term}' TERM; echo up > ready; while :; do sleep 0.05; done"
-            );
-            host.job("migrate.sh", &migrate);
-            let container = container(host, "42").start();
-            read_message(&host.stage.path("ready"));
-            stop(&container, "TERM");
-            let outcome = container.wait();
-            assert_eq!(outcome.status, Some(status), "{outcome:#?}");
-            assert_eq!(host.log(), ["stopped"]);
-            assert!(host.is_free("init"));
-        });
+        let host = &Host::of_this_test();
+        let migrate = format!(
+            "trap 'echo stopped >> log; {on_term}' TERM; echo up > ready; while :; do sleep 0.05; done"
+        );
+        host.job("migrate.sh", &migrate);
+        let container = container(host, "42").start();
+        read_message(&host.stage.path("ready"));
+        stop(&container, "TERM");
+        let outcome = container.wait();
+        assert_eq!(outcome.status, Some(status), "{outcome:#?}");
+        assert_eq!(host.log(), ["stopped"]);
+        assert!(host.is_free("init"));
     }
 }
 
 #[test]
 fn stopping_a_waiting_container_ends_its_wait() {
-    Host::everywhere(|host| {
-        host.job("migrate.sh", CONTROLLED);
-        let first = container(host, "42").start();
-        read_message(&host.stage.path("ready"));
-        let second = container(host, "42").start();
-        second.wait_for_output("init is held by ");
-        stop(&second, "TERM");
-        assert_eq!(second.wait().status, Some(143));
-        write_message(&host.stage.path("go"), "on");
-        first.wait().expect(0, "", "");
-        assert_eq!(host.log(), ["migrate.sh on", "process 1"]);
-    });
+    let host = &Host::of_this_test();
+    host.job("migrate.sh", CONTROLLED);
+    let first = container(host, "42").start();
+    read_message(&host.stage.path("ready"));
+    let second = container(host, "42").start();
+    second.wait_for_output("init is held by ");
+    stop(&second, "TERM");
+    assert_eq!(second.wait().status, Some(143));
+    write_message(&host.stage.path("go"), "on");
+    first.wait().expect(0, "", "");
+    assert_eq!(host.log(), ["migrate.sh on", "process 1"]);
 }
 
 #[test]
 fn the_next_container_migrates_after_a_container_was_killed() {
-    Host::everywhere(|host| {
-        host.job("migrate.sh", CONTROLLED);
-        let [ready, go] = ["ready", "go"].map(|name| host.stage.path(name));
-        let variables = [("RELEASE", "42"), ("DLOCK_OPT_TTL", "2s")];
-        let first = container_with(host, &variables).start();
-        read_message(&ready);
-        stop(&first, "KILL");
-        first.wait();
-        let second = container_with(host, &variables).start();
-        read_message(&ready);
-        write_message(&go, "second");
-        let outcome = second.wait();
-        assert_eq!(outcome.status, Some(0), "{outcome:#?}");
-        assert_eq!(host.log(), ["migrate.sh second", "process 1"]);
-    });
+    let host = &Host::of_this_test();
+    host.job("migrate.sh", CONTROLLED);
+    let [ready, go] = ["ready", "go"].map(|name| host.stage.path(name));
+    let variables = [("RELEASE", "42"), ("DLOCK_OPT_TTL", "2s")];
+    let first = container_with(host, &variables).start();
+    read_message(&ready);
+    stop(&first, "KILL");
+    first.wait();
+    let second = container_with(host, &variables).start();
+    read_message(&ready);
+    write_message(&go, "second");
+    let outcome = second.wait();
+    assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+    assert_eq!(host.log(), ["migrate.sh second", "process 1"]);
 }
 
 /// Returns the instructions of the Dockerfile, each with its arguments.

@@ -128,127 +128,120 @@ impl Container {
 
 #[test]
 fn pods_of_one_image_initialise_once_and_all_start() {
-    Host::everywhere(|host| {
-        host.job("migrate.sh", JOB);
-        let replicas = document("deployment.yaml", "Deployment")["spec"]["replicas"].as_u64();
-        let pods: Vec<Running> = (0..replicas.expect("a number"))
-            .map(|_| Container::init().starts(host, &[]).start())
-            .collect();
-        assert!(pods.len() > 1);
-        let pods: Vec<Outcome> = pods.into_iter().map(Running::wait).collect();
-        assert!(pods.iter().all(|pod| pod.status == Some(0)), "{pods:#?}");
-        assert_eq!(host.log(), ["migrate.sh"]);
-    });
+    let host = &Host::of_this_test();
+    host.job("migrate.sh", JOB);
+    let replicas = document("deployment.yaml", "Deployment")["spec"]["replicas"].as_u64();
+    let pods: Vec<Running> = (0..replicas.expect("a number"))
+        .map(|_| Container::init().starts(host, &[]).start())
+        .collect();
+    assert!(pods.len() > 1);
+    let pods: Vec<Outcome> = pods.into_iter().map(Running::wait).collect();
+    assert!(pods.iter().all(|pod| pod.status == Some(0)), "{pods:#?}");
+    assert_eq!(host.log(), ["migrate.sh"]);
 }
 
 #[test]
 fn a_failed_migration_is_retried_and_a_successful_one_is_not() {
-    Host::everywhere(|host| {
-        host.job("migrate.sh", JOB);
-        host.secret("fail", "");
-        let init = Container::init();
-        init.starts(host, &[]).run().expect(3, "", "");
-        init.starts(host, &[]).run().expect(0, "", "");
-        init.starts(host, &[]).run().expect(0, "", "was done by");
-        assert_eq!(host.log(), ["migrate.sh"]);
-    });
+    let host = &Host::of_this_test();
+    host.job("migrate.sh", JOB);
+    host.secret("fail", "");
+    let init = Container::init();
+    init.starts(host, &[]).run().expect(3, "", "");
+    init.starts(host, &[]).run().expect(0, "", "");
+    init.starts(host, &[]).run().expect(0, "", "was done by");
+    assert_eq!(host.log(), ["migrate.sh"]);
 }
 
 #[test]
 fn the_next_pod_migrates_after_a_pod_died_while_migrating() {
-    Host::everywhere(|host| {
-        host.job("migrate.sh", CONTROLLED);
-        let init = Container::init();
-        let variables = [("DLOCK_OPT_TTL", "2s")];
-        let first = init.starts(host, &variables).start();
-        read_message(&host.stage.path("ready"));
-        let next = init.starts(host, &variables).start();
-        next.wait_for_output("init is held by");
-        first.signal("KILL");
-        first.wait();
-        read_message(&host.stage.path("ready"));
-        write_message(&host.stage.path("go"), "second");
-        next.wait().expect(0, "", "init is held by");
-        assert_eq!(host.log(), ["migrate.sh second"]);
-    });
+    let host = &Host::of_this_test();
+    host.job("migrate.sh", CONTROLLED);
+    let init = Container::init();
+    let variables = [("DLOCK_OPT_TTL", "2s")];
+    let first = init.starts(host, &variables).start();
+    read_message(&host.stage.path("ready"));
+    let next = init.starts(host, &variables).start();
+    next.wait_for_output("init is held by");
+    first.signal("KILL");
+    first.wait();
+    read_message(&host.stage.path("ready"));
+    write_message(&host.stage.path("go"), "second");
+    next.wait().expect(0, "", "init is held by");
+    assert_eq!(host.log(), ["migrate.sh second"]);
 }
 
 #[test]
 fn a_rollback_to_an_older_image_migrates_nothing() {
-    Host::everywhere(|host| {
-        host.job("migrate.sh", JOB);
-        let new = Container::init();
-        let old = new.of_image("41");
-        for (container, runs) in [(&old, 1), (&new, 2), (&old, 2), (&new, 2)] {
-            let outcome = container.starts(host, &[]).run();
-            assert_eq!(
-                (outcome.status, host.log().len()),
-                (Some(0), runs),
-                "{outcome:#?}"
-            );
-        }
-        let forget = ["forget", "-q", "--action", "init", "--once=42"];
-        Dlock::on(&host.database, forget).run().expect(0, "", "");
-        new.starts(host, &[]).run().expect(0, "", "");
-        assert_eq!(host.log().len(), 3);
-    });
+    let host = &Host::of_this_test();
+    host.job("migrate.sh", JOB);
+    let new = Container::init();
+    let old = new.of_image("41");
+    for (container, runs) in [(&old, 1), (&new, 2), (&old, 2), (&new, 2)] {
+        let outcome = container.starts(host, &[]).run();
+        assert_eq!(
+            (outcome.status, host.log().len()),
+            (Some(0), runs),
+            "{outcome:#?}"
+        );
+    }
+    let forget = ["forget", "-q", "--action", "init", "--once=42"];
+    Dlock::on(&host.database, forget).run().expect(0, "", "");
+    new.starts(host, &[]).run().expect(0, "", "");
+    assert_eq!(host.log().len(), 3);
 }
 
 #[test]
 fn without_the_database_the_init_container_fails_with_69_and_migrates_nothing() {
-    Host::everywhere(|host| {
-        host.job("migrate.sh", JOB);
-        // No process listens on port 1.
-        let words = Container::init().words(host, &host.database.url_through(1));
-        let outcome = host
-            .starts(&[("DLOCK_OPT_CONNECT_TIMEOUT", "0")], words)
-            .run();
-        outcome.expect(69, "", "dlock: ");
-        assert!(host.log().is_empty());
-    });
+    let host = &Host::of_this_test();
+    host.job("migrate.sh", JOB);
+    // No process listens on port 1.
+    let words = Container::init().words(host, &host.database.url_through(1));
+    let outcome = host
+        .starts(&[("DLOCK_OPT_CONNECT_TIMEOUT", "0")], words)
+        .run();
+    outcome.expect(69, "", "dlock: ");
+    assert!(host.log().is_empty());
 }
 
 #[test]
 fn one_pod_of_the_singleton_runs_and_the_next_one_takes_over() {
-    Host::everywhere(|host| {
-        host.job("server", CONTROLLED);
-        let [ready, go] = ["ready", "go"].map(|name| host.stage.path(name));
-        let singleton = Container::singleton();
-        // The kubelet replaces the variables of the container.
-        let pod = |address: &str| {
-            let words = singleton.words(host, &host.database.url());
-            let words = words.into_iter();
-            let words = words.map(|word| word.replace("$(POD_IP)", address));
-            host.starts(&[], words).start()
-        };
-        let leader = || Dlock::on(&host.database, ["leader", "app"]).run();
-        let first = pod("10.0.0.1");
-        read_message(&ready);
-        leader().expect(0, "10.0.0.1:8080\n", "");
-        let second = pod("10.0.0.2");
-        second.wait_for_output("you are next");
-        first.signal("TERM");
-        assert_eq!(first.wait().status, Some(143));
-        read_message(&ready);
-        leader().expect(0, "10.0.0.2:8080\n", "");
-        write_message(&go, "second");
-        assert_eq!(second.wait().status, Some(0));
-        assert_eq!(host.log(), ["server second"]);
-    });
+    let host = &Host::of_this_test();
+    host.job("server", CONTROLLED);
+    let [ready, go] = ["ready", "go"].map(|name| host.stage.path(name));
+    let singleton = Container::singleton();
+    // The kubelet replaces the variables of the container.
+    let pod = |address: &str| {
+        let words = singleton.words(host, &host.database.url());
+        let words = words.into_iter();
+        let words = words.map(|word| word.replace("$(POD_IP)", address));
+        host.starts(&[], words).start()
+    };
+    let leader = || Dlock::on(&host.database, ["leader", "app"]).run();
+    let first = pod("10.0.0.1");
+    read_message(&ready);
+    leader().expect(0, "10.0.0.1:8080\n", "");
+    let second = pod("10.0.0.2");
+    second.wait_for_output("you are next");
+    first.signal("TERM");
+    assert_eq!(first.wait().status, Some(143));
+    read_message(&ready);
+    leader().expect(0, "10.0.0.2:8080\n", "");
+    write_message(&go, "second");
+    assert_eq!(second.wait().status, Some(0));
+    assert_eq!(host.log(), ["server second"]);
 }
 
 #[test]
 fn a_cron_job_in_two_clusters_runs_once() {
-    Host::everywhere(|host| {
-        host.job("report.sh", JOB);
-        let report = Container::report();
-        let clusters = [0, 1].map(|_| report.starts(host, &[]).start());
-        for cluster in clusters {
-            let outcome = cluster.wait();
-            assert_eq!(outcome.status, Some(0), "{outcome:#?}");
-        }
-        assert_eq!(host.log(), ["report.sh"]);
-    });
+    let host = &Host::of_this_test();
+    host.job("report.sh", JOB);
+    let report = Container::report();
+    let clusters = [0, 1].map(|_| report.starts(host, &[]).start());
+    for cluster in clusters {
+        let outcome = cluster.wait();
+        assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+    }
+    assert_eq!(host.log(), ["report.sh"]);
 }
 
 #[test]

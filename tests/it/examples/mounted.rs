@@ -62,44 +62,42 @@ fn migrates_once(container: &Value, host: &Host, folder: &Path) {
 
 #[test]
 fn image_volume_provides_dlock_to_an_image_without_dlock() {
-    Host::everywhere(|host| {
-        let (pod, volume) = pod("image-volume.yaml");
-        let image = format!("dlock:{}", env!("CARGO_PKG_VERSION"));
-        assert_eq!(text(&volume["image"]["reference"]), image);
-        let [init] = list(&pod["initContainers"]) else {
-            panic!("expected one init container: {pod}");
-        };
-        // The image contains the program as /dlock, and the volume is the root folder of the image.
-        let folder = host.stage.path("image");
-        fs::create_dir(&folder).expect("the folder is writable");
-        symlink(static_build::program(), folder.join("dlock")).expect("the folder is writable");
-        migrates_once(init, host, &folder);
-    });
+    let host = &Host::of_this_test();
+    let (pod, volume) = pod("image-volume.yaml");
+    let image = format!("dlock:{}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(text(&volume["image"]["reference"]), image);
+    let [init] = list(&pod["initContainers"]) else {
+        panic!("expected one init container: {pod}");
+    };
+    // The image contains the program as /dlock, and the volume is the root folder of the image.
+    let folder = host.stage.path("image");
+    fs::create_dir(&folder).expect("the folder is writable");
+    symlink(static_build::program(), folder.join("dlock")).expect("the folder is writable");
+    migrates_once(init, host, &folder);
 }
 
 #[test]
 fn init_container_copies_dlock_to_an_image_without_dlock() {
-    Host::everywhere(|host| {
-        let (pod, volume) = pod("init-copy.yaml");
-        assert!(volume["emptyDir"].is_object());
-        let [copy, init] = list(&pod["initContainers"]) else {
-            panic!("expected two init containers: {pod}");
-        };
-        let image = format!("dlock:{}", env!("CARGO_PKG_VERSION"));
-        assert_eq!(text(&copy["image"]), image);
-        let folder = host.stage.path("volume");
-        fs::create_dir(&folder).expect("the folder is writable");
-        let words = words(copy, host, &folder);
-        assert_eq!(words[0], "/dlock");
-        // A restarted init container replaces the copy.
-        for _ in 0..2 {
-            let run = Dlock::of(&static_build::program(), &words[1..]).run();
-            run.expect(0, "", "");
-        }
-        let files = fs::read_dir(&folder).expect("the folder exists").count();
-        assert_eq!(files, 1, "no unfinished copy is left");
-        migrates_once(init, host, &folder);
-    });
+    let host = &Host::of_this_test();
+    let (pod, volume) = pod("init-copy.yaml");
+    assert!(volume["emptyDir"].is_object());
+    let [copy, init] = list(&pod["initContainers"]) else {
+        panic!("expected two init containers: {pod}");
+    };
+    let image = format!("dlock:{}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(text(&copy["image"]), image);
+    let folder = host.stage.path("volume");
+    fs::create_dir(&folder).expect("the folder is writable");
+    let words = words(copy, host, &folder);
+    assert_eq!(words[0], "/dlock");
+    // A restarted init container replaces the copy.
+    for _ in 0..2 {
+        let run = Dlock::of(&static_build::program(), &words[1..]).run();
+        run.expect(0, "", "");
+    }
+    let files = fs::read_dir(&folder).expect("the folder exists").count();
+    assert_eq!(files, 1, "no unfinished copy is left");
+    migrates_once(init, host, &folder);
 }
 
 #[test]

@@ -99,96 +99,93 @@ fn the_timer_starts_its_service_every_night_and_after_a_missed_night() {
 
 #[test]
 fn one_of_two_machines_runs_the_service_and_a_later_machine_does_not() {
-    Host::everywhere(|host| {
-        host.job("report.sh", JOB);
-        let credential = setting("report.service", "Service", "LoadCredential");
-        let (name, source) = credential.split_once(':').expect("a name and a file");
-        assert!(source.starts_with('/'), "{source}");
-        let url = host.secret(name, &host.database.url());
-        let folder = url
-            .strip_suffix(&format!("/{name}"))
-            .expect("a path that ends with the name");
-        let command = setting("report.service", "Service", "ExecStart");
-        let words = command
-            .replace(DLOCK, "dlock")
-            .replace("${CREDENTIALS_DIRECTORY}", folder);
-        let words: Vec<&str> = words.split(' ').collect();
-        assert_eq!(words[0], "dlock");
-        host.secret("fail", "");
-        // The first run fails. On a real machine, Restart=on-failure would start the service again.
-        host.starts(&[], words.clone()).run().expect(3, "", "");
-        let machines = [0, 1].map(|_| host.starts(&[], words.clone()).start());
-        for machine in machines {
-            let outcome = machine.wait();
-            assert_eq!(outcome.status, Some(0), "{outcome:#?}");
-        }
-        let later = host.starts(&[], words).run();
-        later.expect(0, "", "was done by");
-        assert_eq!(host.log(), ["report.sh"]);
-    });
+    let host = &Host::of_this_test();
+    host.job("report.sh", JOB);
+    let credential = setting("report.service", "Service", "LoadCredential");
+    let (name, source) = credential.split_once(':').expect("a name and a file");
+    assert!(source.starts_with('/'), "{source}");
+    let url = host.secret(name, &host.database.url());
+    let folder = url
+        .strip_suffix(&format!("/{name}"))
+        .expect("a path that ends with the name");
+    let command = setting("report.service", "Service", "ExecStart");
+    let words = command
+        .replace(DLOCK, "dlock")
+        .replace("${CREDENTIALS_DIRECTORY}", folder);
+    let words: Vec<&str> = words.split(' ').collect();
+    assert_eq!(words[0], "dlock");
+    host.secret("fail", "");
+    // The first run fails. On a real machine, Restart=on-failure would start the service again.
+    host.starts(&[], words.clone()).run().expect(3, "", "");
+    let machines = [0, 1].map(|_| host.starts(&[], words.clone()).start());
+    for machine in machines {
+        let outcome = machine.wait();
+        assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+    }
+    let later = host.starts(&[], words).run();
+    later.expect(0, "", "was done by");
+    assert_eq!(host.log(), ["report.sh"]);
 }
 
 #[test]
 fn the_page_starts_with_the_command_of_its_service() {
     let name = "dlock-serve.service";
-    Host::everywhere(|host| {
-        host.starts(&[], ["dlock", "setup"]).run();
-        let credential = setting(name, "Service", "LoadCredential");
-        let (credential, _) = credential.split_once(':').expect("a name and a file");
-        let url = host.secret(credential, &host.database.url());
-        let folder = url
-            .strip_suffix(&format!("/{credential}"))
-            .expect("a path that ends with the name");
-        let command = setting(name, "Service", "ExecStart");
-        let words = command
-            .replace(DLOCK, "dlock")
-            .replace("${CREDENTIALS_DIRECTORY}", folder);
-        // Another process may use the default port.
-        let words: Vec<&str> = words.split(' ').chain(["--listen=127.0.0.1:0"]).collect();
-        let running = host.starts(&[], words).start();
-        running.wait_for_output("listening on http://127.0.0.1:");
-        running.signal("TERM");
-        assert_eq!(running.wait().status, Some(0));
-    });
+    let host = &Host::of_this_test();
+    host.starts(&[], ["dlock", "setup"]).run();
+    let credential = setting(name, "Service", "LoadCredential");
+    let (credential, _) = credential.split_once(':').expect("a name and a file");
+    let url = host.secret(credential, &host.database.url());
+    let folder = url
+        .strip_suffix(&format!("/{credential}"))
+        .expect("a path that ends with the name");
+    let command = setting(name, "Service", "ExecStart");
+    let words = command
+        .replace(DLOCK, "dlock")
+        .replace("${CREDENTIALS_DIRECTORY}", folder);
+    // Another process may use the default port.
+    let words: Vec<&str> = words.split(' ').chain(["--listen=127.0.0.1:0"]).collect();
+    let running = host.starts(&[], words).start();
+    running.wait_for_output("listening on http://127.0.0.1:");
+    running.signal("TERM");
+    assert_eq!(running.wait().status, Some(0));
 }
 
 /// systemd starts `app.service` when the unit is ready, and stops it when the unit ends.
 #[test]
 fn unit_of_one_machine_is_ready_until_it_is_stopped() {
-    Host::everywhere(|host| {
-        let (file, folder) = ("url", tempfile::tempdir().expect("a temporary folder"));
-        let url = host.secret(file, &host.database.url());
-        let credentials = url
-            .strip_suffix(&format!("/{file}"))
-            .expect("a path that ends with the name");
-        let command = setting("app-leader.service", "Service", "ExecStart");
-        let words = command
-            .replace(DLOCK, "dlock")
-            .replace("${CREDENTIALS_DIRECTORY}", credentials);
-        let start = |machine: &str| {
-            let socket = folder.path().join(machine);
-            let manager = UnixDatagram::bind(&socket).expect("the path is free");
-            let patience = manager.set_read_timeout(Some(PATIENCE));
-            patience.expect("the time is not 0");
-            let words: Vec<&str> = words.split(' ').collect();
-            let socket = socket.display().to_string();
-            let unit = host.starts(&[("NOTIFY_SOCKET", &socket)], words);
-            (unit.start(), manager)
-        };
-        let state = |manager: &UnixDatagram| {
-            let mut state = [0; 64];
-            let length = manager.recv(&mut state).expect("a message");
-            String::from_utf8_lossy(&state[..length]).into_owned()
-        };
-        let (first, first_manager) = start("first");
-        assert_eq!(state(&first_manager), "READY=1");
-        let (second, second_manager) = start("second");
-        second.wait_for_output("app is held by");
-        first.signal("TERM");
-        assert_eq!(state(&first_manager), "STOPPING=1");
-        assert_eq!(first.wait().status, Some(0));
-        assert_eq!(state(&second_manager), "READY=1");
-        second.signal("TERM");
-        assert_eq!(second.wait().status, Some(0));
-    });
+    let host = &Host::of_this_test();
+    let (file, folder) = ("url", tempfile::tempdir().expect("a temporary folder"));
+    let url = host.secret(file, &host.database.url());
+    let credentials = url
+        .strip_suffix(&format!("/{file}"))
+        .expect("a path that ends with the name");
+    let command = setting("app-leader.service", "Service", "ExecStart");
+    let words = command
+        .replace(DLOCK, "dlock")
+        .replace("${CREDENTIALS_DIRECTORY}", credentials);
+    let start = |machine: &str| {
+        let socket = folder.path().join(machine);
+        let manager = UnixDatagram::bind(&socket).expect("the path is free");
+        let patience = manager.set_read_timeout(Some(PATIENCE));
+        patience.expect("the time is not 0");
+        let words: Vec<&str> = words.split(' ').collect();
+        let socket = socket.display().to_string();
+        let unit = host.starts(&[("NOTIFY_SOCKET", &socket)], words);
+        (unit.start(), manager)
+    };
+    let state = |manager: &UnixDatagram| {
+        let mut state = [0; 64];
+        let length = manager.recv(&mut state).expect("a message");
+        String::from_utf8_lossy(&state[..length]).into_owned()
+    };
+    let (first, first_manager) = start("first");
+    assert_eq!(state(&first_manager), "READY=1");
+    let (second, second_manager) = start("second");
+    second.wait_for_output("app is held by");
+    first.signal("TERM");
+    assert_eq!(state(&first_manager), "STOPPING=1");
+    assert_eq!(first.wait().status, Some(0));
+    assert_eq!(state(&second_manager), "READY=1");
+    second.signal("TERM");
+    assert_eq!(second.wait().status, Some(0));
 }

@@ -3,10 +3,11 @@
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::{Stage, read_message};
+use testkit::on_each_flavour;
 use testkit::proxy::{AcceptMode, Proxy};
-use testkit::servers::Database;
+use testkit::servers::{Database, Flavour};
 
-use super::{everywhere, exec, runs};
+use super::{everywhere, exec, runs, set_up};
 
 /// Returns the column RESULT of the runs of `init`, newest first.
 fn results(database: &Database, options: &[&str]) -> Vec<String> {
@@ -37,65 +38,63 @@ fn hold(database: &Database, stage: &Stage, options: &[&str]) -> Running {
     holder
 }
 
-#[test]
-fn results_show_whether_dlock_or_the_command_chose_the_status() {
-    everywhere(|database| {
-        let init = ["-a", "init", "--ttl=2s"];
-        exec(database, &init, "exit 124", 124);
-        exec(database, &init, "kill -KILL $$", 137);
-        let limited = Dlock::on(database, ["exec", "-a", "init", "--max-runtime=10ms"])
-            .args(["--grace=1s", "--", "sleep", "600"])
-            .run();
-        assert_eq!(limited.status, Some(124), "{limited:#?}");
-        let stage = Stage::new();
-        let revoked = hold(database, &stage, &[]);
-        Dlock::on(
-            database,
-            ["release", "-a", "init", "--yes", "--operator=ops"],
-        )
+on_each_flavour!(results_show_whether_dlock_or_the_command_chose_the_status);
+fn results_show_whether_dlock_or_the_command_chose_the_status(flavour: Flavour) {
+    let database = &set_up(flavour);
+    let init = ["-a", "init", "--ttl=2s"];
+    exec(database, &init, "exit 124", 124);
+    exec(database, &init, "kill -KILL $$", 137);
+    let limited = Dlock::on(database, ["exec", "-a", "init", "--max-runtime=10ms"])
+        .args(["--grace=1s", "--", "sleep", "600"])
+        .run();
+    assert_eq!(limited.status, Some(124), "{limited:#?}");
+    let stage = Stage::new();
+    let revoked = hold(database, &stage, &[]);
+    Dlock::on(
+        database,
+        ["release", "-a", "init", "--yes", "--operator=ops"],
+    )
+    .run()
+    .expect(0, "", "init is released");
+    assert_eq!(revoked.wait().status, Some(76));
+    let stage = Stage::new();
+    let lost = hold(database, &stage, &["--ttl=2s"]);
+    lost.crash();
+    exec(database, &["-a", "init", "--ttl=2s", "-q"], "exit 0", 0);
+    let expected = [
+        "exit 0",
+        "lease lost",
+        "released",
+        "revoked by ops",
+        "timed out (124)",
+        "SIGKILL",
+        "exit 124",
+    ];
+    let mut found = results(database, &[]);
+    // The operator's entry and the run that it ended have the same time.
+    found[2..4].sort();
+    assert_eq!(found, expected);
+    let json = runs(database, &["init"]);
+    let fields = |field: &str| -> Vec<_> { json.iter().map(|run| run[field].clone()).collect() };
+    let status = fields("dlock_status");
+    assert_eq!(
+        (&status[4], &status[6]),
+        (&124.into(), &serde_json::Value::Null)
+    );
+    let by_ops = |by: &&serde_json::Value| **by == "ops";
+    assert_eq!(fields("revoked_by").iter().filter(by_ops).count(), 1);
+    let status = Dlock::on(database, ["status", "--json", "init"])
         .run()
-        .expect(0, "", "init is released");
-        assert_eq!(revoked.wait().status, Some(76));
-        let stage = Stage::new();
-        let lost = hold(database, &stage, &["--ttl=2s"]);
-        lost.crash();
-        exec(database, &["-a", "init", "--ttl=2s", "-q"], "exit 0", 0);
-        let expected = [
-            "exit 0",
-            "lease lost",
-            "released",
-            "revoked by ops",
-            "timed out (124)",
-            "SIGKILL",
-            "exit 124",
-        ];
-        let mut found = results(database, &[]);
-        // The operator's entry and the run that it ended have the same time.
-        found[2..4].sort();
-        assert_eq!(found, expected);
-        let json = runs(database, &["init"]);
-        let fields =
-            |field: &str| -> Vec<_> { json.iter().map(|run| run[field].clone()).collect() };
-        let status = fields("dlock_status");
-        assert_eq!(
-            (&status[4], &status[6]),
-            (&124.into(), &serde_json::Value::Null)
-        );
-        let by_ops = |by: &&serde_json::Value| **by == "ops";
-        assert_eq!(fields("revoked_by").iter().filter(by_ops).count(), 1);
-        let status = Dlock::on(database, ["status", "--json", "init"])
-            .run()
-            .stdout;
-        assert!(status.contains(r#""last_dlock_status":null"#), "{status}");
+        .stdout;
+    assert!(status.contains(r#""last_dlock_status":null"#), "{status}");
 
-        let failed = results(database, &["--failed"]);
-        assert_eq!(failed[0], "lease lost");
-        assert_eq!(failed.len(), 5, "{failed:?}");
-        assert_eq!(
-            results(database, &["--failed", "--number=1"]),
-            ["lease lost"]
-        );
-    });
+    let failed = results(database, &["--failed"]);
+    assert_eq!(failed[0], "lease lost");
+    assert_eq!(failed.len(), 5, "{failed:?}");
+    assert_eq!(
+        results(database, &["--failed", "--number=1"]),
+        ["lease lost"]
+    );
 }
 
 #[test]
@@ -127,109 +126,107 @@ fn since_selects_by_the_end_of_a_run() {
     });
 }
 
-#[test]
-fn follow_prints_runs_as_they_end_also_after_a_lost_connection() {
-    everywhere(|database| {
-        for number in ["11", "12", "13"] {
-            let exit = number.parse().expect("a number");
-            exec(database, &["-a", "init"], &format!("exit {number}"), exit);
-        }
-        let follow = ["history", "--follow", "--number=2", "init"];
-        let (mut text, json) = (
-            Dlock::on(database, follow).start(),
-            Dlock::on(database, follow).arg("--json").start(),
-        );
-        let shows = |follower: &Running, result: &str| {
-            eventually(result, || follower.stdout_so_far().contains(result));
-        };
-        shows(&text, "exit 13");
-        shows(&json, r#""code":13"#);
-        exec(database, &["-a", "other"], "exit 21", 21);
-        exec(database, &["-a", "init"], "exit 22", 22);
-        shows(&text, "exit 22");
-        shows(&json, r#""code":22"#);
-        let mut admin = database.admin_conn();
-        let sessions = format!(
-            "SELECT id FROM information_schema.processlist WHERE user='{}'",
-            database.user
-        );
-        let sessions: Vec<u64> = admin.query(sessions).expect("root sees all sessions");
-        assert!(sessions.len() >= 2, "{sessions:?}");
-        for session in sessions {
-            // A session may already have ended.
-            let _ = admin.query_drop(format!("KILL {session}"));
-        }
-        exec(database, &["-a", "init"], "exit 23", 23);
-        shows(&text, "exit 23");
-        shows(&json, r#""code":23"#);
-        assert!(!text.is_over());
-        // dlock repeats the request of a closed connection without a message.
-        assert_eq!(text.stderr_so_far(), "");
-        text.signal("INT");
-        json.signal("INT");
-        let outcome = text.wait();
-        assert_eq!(outcome.status, None, "{outcome:#?}");
-        let results: Vec<&str> = outcome
-            .stdout
-            .split_whitespace()
-            .skip_while(|word| *word != "init")
-            .filter(|word| word.len() == 2 && word.parse::<u8>().is_ok())
-            .collect();
-        assert_eq!(results, ["12", "13", "22", "23"], "{outcome:#?}");
-        let json = json.wait().stdout;
-        let documents = json.lines().map(serde_json::from_str::<serde_json::Value>);
-        let codes: Vec<u64> = documents
-            .flat_map(|document| {
-                let document = document.expect("each line is JSON");
-                let runs = document["runs"].as_array().expect("an array").clone();
-                runs.into_iter().filter_map(|run| run["code"].as_u64())
-            })
-            .collect();
-        assert_eq!(codes, [12, 13, 22, 23]);
-    });
+on_each_flavour!(follow_prints_runs_as_they_end_also_after_a_lost_connection);
+fn follow_prints_runs_as_they_end_also_after_a_lost_connection(flavour: Flavour) {
+    let database = &set_up(flavour);
+    for number in ["11", "12", "13"] {
+        let exit = number.parse().expect("a number");
+        exec(database, &["-a", "init"], &format!("exit {number}"), exit);
+    }
+    let follow = ["history", "--follow", "--number=2", "init"];
+    let (mut text, json) = (
+        Dlock::on(database, follow).start(),
+        Dlock::on(database, follow).arg("--json").start(),
+    );
+    let shows = |follower: &Running, result: &str| {
+        eventually(result, || follower.stdout_so_far().contains(result));
+    };
+    shows(&text, "exit 13");
+    shows(&json, r#""code":13"#);
+    exec(database, &["-a", "other"], "exit 21", 21);
+    exec(database, &["-a", "init"], "exit 22", 22);
+    shows(&text, "exit 22");
+    shows(&json, r#""code":22"#);
+    let mut admin = database.admin_conn();
+    let sessions = format!(
+        "SELECT id FROM information_schema.processlist WHERE user='{}'",
+        database.user
+    );
+    let sessions: Vec<u64> = admin.query(sessions).expect("root sees all sessions");
+    assert!(sessions.len() >= 2, "{sessions:?}");
+    for session in sessions {
+        // A session may already have ended.
+        let _ = admin.query_drop(format!("KILL {session}"));
+    }
+    exec(database, &["-a", "init"], "exit 23", 23);
+    shows(&text, "exit 23");
+    shows(&json, r#""code":23"#);
+    assert!(!text.is_over());
+    // dlock repeats the request of a closed connection without a message.
+    assert_eq!(text.stderr_so_far(), "");
+    text.signal("INT");
+    json.signal("INT");
+    let outcome = text.wait();
+    assert_eq!(outcome.status, None, "{outcome:#?}");
+    let results: Vec<&str> = outcome
+        .stdout
+        .split_whitespace()
+        .skip_while(|word| *word != "init")
+        .filter(|word| word.len() == 2 && word.parse::<u8>().is_ok())
+        .collect();
+    assert_eq!(results, ["12", "13", "22", "23"], "{outcome:#?}");
+    let json = json.wait().stdout;
+    let documents = json.lines().map(serde_json::from_str::<serde_json::Value>);
+    let codes: Vec<u64> = documents
+        .flat_map(|document| {
+            let document = document.expect("each line is JSON");
+            let runs = document["runs"].as_array().expect("an array").clone();
+            runs.into_iter().filter_map(|run| run["code"].as_u64())
+        })
+        .collect();
+    assert_eq!(codes, [12, 13, 22, 23]);
 }
 
-#[test]
-fn follow_prints_a_run_that_commits_late_once_and_survives_an_unreachable_server() {
-    everywhere(|database| {
-        exec(database, &["-a", "init"], "exit 11", 11);
-        let proxy = Proxy::to(database.port);
-        let follower = Dlock::new(["history", "--follow"])
-            .env("DLOCK_URL", database.url_through(proxy.port()))
-            .start();
-        let shows = |result: &str| {
-            eventually(result, || follower.stdout_so_far().contains(result));
-        };
-        shows("exit 11");
-        let mut late = database.admin_conn();
-        late.query_drop(
-            "BEGIN;INSERT INTO dlock_history (action,token,holder,host,pid,user,note,started_at,\
-             ended_at,outcome,code) VALUES ('late',1,'','',0,'','',UTC_TIMESTAMP(6),\
-             UTC_TIMESTAMP(6),'exited',21)",
-        )
-        .expect("the entry can be inserted");
-        exec(database, &["-a", "init"], "exit 22", 22);
-        shows("exit 22");
-        proxy.door(AcceptMode::Refused);
-        proxy.reset();
-        eventually("dlock reports the server", || {
-            follower.stderr_so_far().contains("cannot reach")
-        });
-        late.query_drop("COMMIT").expect("the server responds");
-        proxy.door(AcceptMode::Open);
-        shows("exit 21");
-        exec(database, &["-a", "init"], "exit 23", 23);
-        shows("exit 23");
-        follower.signal("INT");
-        let outcome = follower.wait();
-        for once in ["exit 11", "exit 21", "exit 22", "exit 23"] {
-            assert_eq!(
-                outcome.stdout.matches(&format!("{once}  2")).count(),
-                1,
-                "{outcome:#?}"
-            );
-        }
+on_each_flavour!(follow_prints_a_run_that_commits_late_once_and_survives_an_unreachable_server);
+fn follow_prints_a_run_that_commits_late_once_and_survives_an_unreachable_server(flavour: Flavour) {
+    let database = &set_up(flavour);
+    exec(database, &["-a", "init"], "exit 11", 11);
+    let proxy = Proxy::to(database.port);
+    let follower = Dlock::new(["history", "--follow"])
+        .env("DLOCK_URL", database.url_through(proxy.port()))
+        .start();
+    let shows = |result: &str| {
+        eventually(result, || follower.stdout_so_far().contains(result));
+    };
+    shows("exit 11");
+    let mut late = database.admin_conn();
+    late.query_drop(
+        "BEGIN;INSERT INTO dlock_history (action,token,holder,host,pid,user,note,started_at,\
+         ended_at,outcome,code) VALUES ('late',1,'','',0,'','',UTC_TIMESTAMP(6),\
+         UTC_TIMESTAMP(6),'exited',21)",
+    )
+    .expect("the entry can be inserted");
+    exec(database, &["-a", "init"], "exit 22", 22);
+    shows("exit 22");
+    proxy.door(AcceptMode::Refused);
+    proxy.reset();
+    eventually("dlock reports the server", || {
+        follower.stderr_so_far().contains("cannot reach")
     });
+    late.query_drop("COMMIT").expect("the server responds");
+    proxy.door(AcceptMode::Open);
+    shows("exit 21");
+    exec(database, &["-a", "init"], "exit 23", 23);
+    shows("exit 23");
+    follower.signal("INT");
+    let outcome = follower.wait();
+    for once in ["exit 11", "exit 21", "exit 22", "exit 23"] {
+        assert_eq!(
+            outcome.stdout.matches(&format!("{once}  2")).count(),
+            1,
+            "{outcome:#?}"
+        );
+    }
 }
 
 #[test]

@@ -8,16 +8,15 @@ use std::process::Command;
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::cli_runner::{Dlock, eventually};
 use testkit::command::{Stage, Witness, is_alive, signal, write_message};
-use testkit::servers::{Flavour, shared};
 
-use super::{Bystander, DLOCK, SCRIPT, Script, is_free, on_both, runs};
+use super::{Bystander, DLOCK, SCRIPT, Script, database, is_free, runs};
 
 /// The user id of nobody.
 const NOBODY: u32 = 65_534;
 
 #[test]
 fn only_processes_of_the_user_with_the_token_and_the_action_are_killed() {
-    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let database = database();
     let script = Script::start(&database, "--ttl=10m");
     let next_token = format!("{}1", script.token);
     let stray = Bystander::with("init", &script.token);
@@ -44,7 +43,7 @@ fn only_processes_of_the_user_with_the_token_and_the_action_are_killed() {
 /// The process is a fork of the shell, so its environment is that of the shell, which has been started before the grant.
 #[test]
 fn forked_process_of_a_killed_script_is_killed() {
-    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let database = database();
     let script = Script::start(&database, "--ttl=10m");
     script.runs(r#"mkfifo "$go.never"; (read line < "$go.never") & echo $!"#);
     let mut pid = String::new();
@@ -80,7 +79,7 @@ fn ancestors_of_a_script_are_never_signalled() {
         echo $holder $token $pid > "$ready"
         exec env DLOCK_ACTION=init DLOCK_TOKEN=$token sleep 1d
     "#;
-    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let database = database();
     let stage = Stage::new();
     let first = stage.fifo("first");
     let script = SCRIPT.replace("$ready", "$first");
@@ -103,23 +102,22 @@ fn ancestors_of_a_script_are_never_signalled() {
 
 #[test]
 fn script_goes_on_without_the_lock_when_it_ends_the_hold() {
-    on_both(|database| {
-        let script = Script::start(&database, "--ttl=10m");
-        script.runs(r#"kill "$DLOCK_HOLD_PID""#);
-        eventually("the lock is free", || is_free(&database));
-        script.runs(r#""$dlock" check; echo $?"#);
-        eventually("the script has checked", || {
-            script.running.stdout_so_far() == "76\n"
-        });
-        assert!(!script.witness.is_alone());
-        assert_eq!(runs(&database).last().expect("a run")["code"], 0);
+    let database = database();
+    let script = Script::start(&database, "--ttl=10m");
+    script.runs(r#"kill "$DLOCK_HOLD_PID""#);
+    eventually("the lock is free", || is_free(&database));
+    script.runs(r#""$dlock" check; echo $?"#);
+    eventually("the script has checked", || {
+        script.running.stdout_so_far() == "76\n"
     });
+    assert!(!script.witness.is_alone());
+    assert_eq!(runs(&database).last().expect("a run")["code"], 0);
 }
 
 /// The test is an ancestor of the script, as a service manager is, which signals all processes of a service.
 #[test]
 fn lock_is_held_until_the_script_ends_if_its_manager_signals_all_processes() {
-    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let database = database();
     let script = Script::start(&database, "--ttl=10m");
     let holder = Pid::from_raw(script.holder.cast_signed()).expect("an id");
     kill_process(holder, Signal::TERM).expect("the holder runs");
@@ -137,7 +135,7 @@ fn lock_is_held_until_the_script_ends_if_its_manager_signals_all_processes() {
 fn hook_is_not_signalled() {
     const HOOK: &str =
         r#"[ $DLOCK_EVENT != lost ] || { read word < "$hook"; echo $word > "$told"; }"#;
-    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let database = database();
     let stage = Stage::new();
     let (hook, told) = (stage.fifo("hook"), stage.path("told"));
     let shell = Dlock::of(Path::new("sh"), ["-c", SCRIPT])
@@ -161,7 +159,7 @@ fn hook_is_not_signalled() {
 /// Each hold ends the processes of its own lease only, and no hold ends another one.
 #[test]
 fn script_holds_two_locks() {
-    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let database = database();
     let script = Script::start(&database, "--ttl=10m");
     let other = |arguments: &[&str]| Dlock::on(&database, arguments).run().status;
     script.runs(r#"eval "$("$dlock" hold other --ttl=10m --pid $$)"; echo $DLOCK_OUTER_TOKENS"#);
@@ -178,21 +176,20 @@ fn script_holds_two_locks() {
 
 #[test]
 fn processes_of_a_script_run_under_its_lease() {
-    on_both(|database| {
-        let script = Script::start(&database, "--ttl=10m");
-        script.runs(
-            r#""$dlock" exec init -- echo inner; "$dlock" check; echo $?; "$dlock" hold init --pid $$ -n"#,
-        );
-        let expected = "inner\n0\n(exit 64)\n";
-        eventually("the script has run all commands", || {
-            script.running.stdout_so_far().contains("(exit 64)")
-        });
-        let stdout = script.running.stdout_so_far().replace("false || ", "");
-        assert_eq!(stdout, expected);
-        script
-            .running
-            .wait_for_output("an outer dlock holds init already");
+    let database = database();
+    let script = Script::start(&database, "--ttl=10m");
+    script.runs(
+        r#""$dlock" exec init -- echo inner; "$dlock" check; echo $?; "$dlock" hold init --pid $$ -n"#,
+    );
+    let expected = "inner\n0\n(exit 64)\n";
+    eventually("the script has run all commands", || {
+        script.running.stdout_so_far().contains("(exit 64)")
     });
+    let stdout = script.running.stdout_so_far().replace("false || ", "");
+    assert_eq!(stdout, expected);
+    script
+        .running
+        .wait_for_output("an outer dlock holds init already");
 }
 
 /// In a new process namespace, process 2 holds the lock for process 3, both are stopped while process 3 ends, and another
@@ -218,7 +215,7 @@ fn later_process_with_the_id_of_the_script_is_not_signalled() {
         kill -CONT $monitor $DLOCK_HOLD_PID
         env -u DLOCK_ACTION "$dlock" exec init -- kill -0 $ward && echo alive
     "#;
-    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let database = database();
     let namespace = [
         "--pid",
         "--fork",
@@ -246,7 +243,7 @@ fn process_that_the_script_forks_before_its_end_is_killed_when_it_starts_a_progr
         eval "$("$dlock" hold init --shared --pid $$)"
         (setsid sh -c 'exec sh -c "exec sh -c \"exec sleep 1d\""' &)
     "#;
-    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let database = database();
     let stage = Stage::new();
     let witness = Witness::on(&stage);
     let script = || {

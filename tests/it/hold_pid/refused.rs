@@ -5,13 +5,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use testkit::cli_runner::{Dlock, eventually};
-use testkit::servers::{Flavour, shared};
 
-use super::{Bystander, DLOCK, Script, is_free, runs};
+use super::{Bystander, DLOCK, Script, database, is_free, runs};
 
 #[test]
 fn processes_that_dlock_must_not_stop_are_refused() {
-    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let database = database();
     let mut ended = Command::new("true").spawn().expect("true can be started");
     let gone = ended.id().to_string();
     ended.wait().expect("true ends");
@@ -35,7 +34,7 @@ fn processes_that_dlock_must_not_stop_are_refused() {
 
 #[test]
 fn process_of_another_user_is_only_watched() {
-    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let database = database();
     Dlock::on(&database, ["setup", "-q"])
         .run()
         .expect(0, "", "");
@@ -59,7 +58,7 @@ fn process_of_another_user_is_only_watched() {
 
 #[test]
 fn options_for_another_kind_of_hold_are_refused() {
-    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let database = database();
     for (options, why) in [
         (&["--json", "--pid=2"][..], "cannot be used with"),
         (&["--on-lost=report"], "--pid"),
@@ -72,7 +71,7 @@ fn options_for_another_kind_of_hold_are_refused() {
 
 #[test]
 fn script_that_runs_for_too_long_is_stopped() {
-    let database = shared(Flavour::MariaDb).database("hold_pid");
+    let database = database();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let state = folder.path().join("state");
     let options = format!(

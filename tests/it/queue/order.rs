@@ -6,6 +6,7 @@ use std::thread;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
 use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::on_each_series;
 use testkit::proxy::{AcceptMode, Proxy};
 use testkit::servers::{SESSIONS, Series, shared};
 
@@ -55,31 +56,29 @@ fn insert_waiter_elsewhere(queue: &mut Queue) {
         .expect("the row can be inserted");
 }
 
-#[test]
-fn waiters_that_lose_their_connections_keep_their_positions() {
-    for series in Series::ALL {
-        let mut queue = Queue::with_ttl(shared(series), "30s");
-        let holder = queue.holder();
-        let proxies = ["a", "b", "c"].map(|name| (name, Proxy::to(queue.database.port)));
-        let mut waiters = Vec::new();
-        for (name, proxy) in &proxies {
-            waiters.push(waiter_through(&mut queue, proxy, name));
-        }
-        waiters.extend(queue.enqueue(&["d"]));
-        // The first waiter has then started its wait after all others, and the third one before the second one.
-        for (name, proxy) in [&proxies[2], &proxies[1], &proxies[0]] {
-            let before = waiting_session(&mut queue, name);
-            proxy.reset();
-            eventually("the waiter waits again", || {
-                let session = waiting_session(&mut queue, name);
-                session.is_some() && session != before
-            });
-        }
-        queue.let_go();
-        assert_eq!(holder.wait().status, Some(3));
-        expect_success(waiters);
-        assert_eq!(queue.served(), ["a", "b", "c", "d"], "{series}");
+on_each_series!(waiters_that_lose_their_connections_keep_their_positions);
+fn waiters_that_lose_their_connections_keep_their_positions(series: Series) {
+    let mut queue = Queue::with_ttl(shared(series), "30s");
+    let holder = queue.holder();
+    let proxies = ["a", "b", "c"].map(|name| (name, Proxy::to(queue.database.port)));
+    let mut waiters = Vec::new();
+    for (name, proxy) in &proxies {
+        waiters.push(waiter_through(&mut queue, proxy, name));
     }
+    waiters.extend(queue.enqueue(&["d"]));
+    // The first waiter has then started its wait after all others, and the third one before the second one.
+    for (name, proxy) in [&proxies[2], &proxies[1], &proxies[0]] {
+        let before = waiting_session(&mut queue, name);
+        proxy.reset();
+        eventually("the waiter waits again", || {
+            let session = waiting_session(&mut queue, name);
+            session.is_some() && session != before
+        });
+    }
+    queue.let_go();
+    assert_eq!(holder.wait().status, Some(3));
+    expect_success(waiters);
+    assert_eq!(queue.served(), ["a", "b", "c", "d"], "{series}");
 }
 
 /// The holder and the first waiter lose their connections, so the second waiter gets the queue lock before the first one
@@ -169,25 +168,23 @@ fn earlier_waiter_that_does_not_wait_delays_the_queue_only_for_a_moment() {
     }
 }
 
-#[test]
-fn a_free_action_is_left_to_an_earlier_waiter_on_another_node() {
-    for series in Series::ALL {
-        let mut queue = Queue::on(shared(series));
-        queue.contender("first", &[]).run().expect(0, "", "");
-        insert_waiter_elsewhere(&mut queue);
-        queue
-            .contender("newcomer", &["-n"])
-            .run()
-            .expect(75, "", "init is");
-        let waiter = queue.contender("a", &[]).start();
-        let entry = "dlock_waiter WHERE holder='a'";
-        eventually("the waiter has an entry", || queue.count(entry) == 1);
-        // The other waiter has its turn. A waiter that dies instead is passed, although its entry still counts as live.
-        waiter.wait().expect(0, "", "");
-        let silent = "dlock_waiter WHERE last_seen_at<UTC_TIMESTAMP(6)-INTERVAL 30 SECOND";
-        assert_eq!(queue.count(silent), 0, "the entry is old: {series}");
-        assert_eq!(queue.served(), ["first", "a"], "{series}");
-    }
+on_each_series!(a_free_action_is_left_to_an_earlier_waiter_on_another_node);
+fn a_free_action_is_left_to_an_earlier_waiter_on_another_node(series: Series) {
+    let mut queue = Queue::on(shared(series));
+    queue.contender("first", &[]).run().expect(0, "", "");
+    insert_waiter_elsewhere(&mut queue);
+    queue
+        .contender("newcomer", &["-n"])
+        .run()
+        .expect(75, "", "init is");
+    let waiter = queue.contender("a", &[]).start();
+    let entry = "dlock_waiter WHERE holder='a'";
+    eventually("the waiter has an entry", || queue.count(entry) == 1);
+    // The other waiter has its turn. A waiter that dies instead is passed, although its entry still counts as live.
+    waiter.wait().expect(0, "", "");
+    let silent = "dlock_waiter WHERE last_seen_at<UTC_TIMESTAMP(6)-INTERVAL 30 SECOND";
+    assert_eq!(queue.count(silent), 0, "the entry is old: {series}");
+    assert_eq!(queue.served(), ["first", "a"], "{series}");
 }
 
 #[test]

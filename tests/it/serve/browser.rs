@@ -22,55 +22,54 @@ fn cell(action: &str, column: u32) -> String {
 
 #[test]
 fn page_shows_a_holder_its_waiter_and_a_take_over_without_a_reload() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("serve");
-        let holder = Holder::on(&database, &["--holder=web-1"]);
-        let page = Page::on(&database, &["--interval=200ms"]);
-        let browser = Browser::start(Look::WIDE);
-        browser.open(&page.address.url());
-        browser.run("window.isSamePage = true");
-        browser.shows(&cell("init", 2), "held");
-        browser.shows(&cell("init", 3), "web-1");
-        let stage = Stage::new();
-        let go = stage.fifo("go");
-        let waiter = Dlock::on(
-            &database,
-            ["exec", "-a", "init", "--holder", HOSTILE, "--", "cat"],
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("serve");
+    let holder = Holder::on(&database, &["--holder=web-1"]);
+    let page = Page::on(&database, &["--interval=200ms"]);
+    let browser = Browser::start(Look::WIDE);
+    browser.open(&page.address.url());
+    browser.run("window.isSamePage = true");
+    browser.shows(&cell("init", 2), "held");
+    browser.shows(&cell("init", 3), "web-1");
+    let stage = Stage::new();
+    let go = stage.fifo("go");
+    let waiter = Dlock::on(
+        &database,
+        ["exec", "-a", "init", "--holder", HOSTILE, "--", "cat"],
+    )
+    .arg(&go)
+    .start();
+    browser.shows(&cell("init", 6), "1");
+    // The page of one action, with the keyboard.
+    browser.run("document.querySelector('#rows a').focus()");
+    browser.types("\u{e007}");
+    browser.shows("#name", "init");
+    browser.shows("#queue tbody", HOSTILE);
+    browser.shows("#diagnosis", "held and renewing");
+    browser.shows("#facts", "web-1");
+    let token = browser.run("return document.querySelector('#diagnosis code').textContent");
+    assert_eq!(
+        token,
+        format!(
+            "dlock release init --token {}",
+            testkit::holder::token(&database)
         )
-        .arg(&go)
-        .start();
-        browser.shows(&cell("init", 6), "1");
-        // The page of one action, with the keyboard.
-        browser.run("document.querySelector('#rows a').focus()");
-        browser.types("\u{e007}");
-        browser.shows("#name", "init");
-        browser.shows("#queue tbody", HOSTILE);
-        browser.shows("#diagnosis", "held and renewing");
-        browser.shows("#facts", "web-1");
-        let token = browser.run("return document.querySelector('#diagnosis code').textContent");
-        assert_eq!(
-            token,
-            format!(
-                "dlock release init --token {}",
-                testkit::holder::token(&database)
-            )
-        );
-        assert_eq!(holder.end().status, Some(3));
-        browser.shows("#facts", HOSTILE);
-        browser.shows("#runs tbody", "exit 3");
-        let bars = browser.run("return document.querySelectorAll('#runs .track .bad').length");
-        assert_eq!(bars, 1);
-        browser.types("\u{e00c}");
-        browser.shows(&cell("init", 3), HOSTILE);
-        testkit::command::write_message(&go, "go");
-        assert_eq!(waiter.wait().status, Some(0));
-        browser.shows(&cell("init", 2), "free");
-        browser.shows(&cell("init", 7), "exit 0");
-        let facts = browser.run("return [window.pwned === undefined, window.isSamePage, document.querySelector('main img') === null]");
-        assert_eq!(facts, serde_json::json!([true, true, true]), "{flavour}");
-        drop(browser);
-        assert_eq!(page.end().status, Some(0));
-    }
+    );
+    assert_eq!(holder.end().status, Some(3));
+    browser.shows("#facts", HOSTILE);
+    browser.shows("#runs tbody", "exit 3");
+    let bars = browser.run("return document.querySelectorAll('#runs .track .bad').length");
+    assert_eq!(bars, 1);
+    browser.types("\u{e00c}");
+    browser.shows(&cell("init", 3), HOSTILE);
+    testkit::command::write_message(&go, "go");
+    assert_eq!(waiter.wait().status, Some(0));
+    browser.shows(&cell("init", 2), "free");
+    browser.shows(&cell("init", 7), "exit 0");
+    let facts = browser.run("return [window.pwned === undefined, window.isSamePage, document.querySelector('main img') === null]");
+    assert_eq!(facts, serde_json::json!([true, true, true]), "{flavour}");
+    drop(browser);
+    assert_eq!(page.end().status, Some(0));
 }
 
 #[test]
@@ -434,42 +433,41 @@ fn page_says_that_its_connection_is_refused() {
 
 #[test]
 fn page_shows_the_take_over_from_a_killed_holder_without_a_reload() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("serve");
-        let holder = Holder::on(&database, &["--holder=web-1", "--ttl=5s"]);
-        let page = Page::on(&database, &["--interval=200ms"]);
-        let browser = Browser::start(Look::WIDE);
-        browser.open(&page.address.url());
-        browser.run("window.isSamePage = true");
-        browser.shows(&cell("init", 3), "web-1");
-        let token = testkit::holder::token(&database);
-        let stage = Stage::new();
-        let go = stage.fifo("go");
-        let waiter = Dlock::on(
-            &database,
-            ["exec", "-a", "init", "--holder=web-2", "--", "cat"],
-        )
-        .arg(&go)
-        .start();
-        browser.shows(&cell("init", 6), "1");
-        holder.running.crash();
-        // The page says what happens before it happens, and describes the lock above the list.
-        browser.shows(&cell("init", 2), "holder gone");
-        browser.shows(
-            "#problem-list",
-            "dlock normally kills the command before then",
-        );
-        browser.shows(&cell("init", 3), "web-2");
-        browser.shows(&cell("init", 2), "held");
-        testkit::cli_runner::eventually("no lock needs attention", || {
-            browser.run("return document.getElementById('problems').hidden") == true
-        });
-        assert!(testkit::holder::token(&database) > token, "{flavour}");
-        testkit::command::write_message(&go, "go");
-        assert_eq!(waiter.wait().status, Some(0));
-        browser.shows(&cell("init", 2), "free");
-        assert_eq!(browser.run("return window.isSamePage"), true, "{flavour}");
-        drop(browser);
-        assert_eq!(page.end().status, Some(0));
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("serve");
+    let holder = Holder::on(&database, &["--holder=web-1", "--ttl=5s"]);
+    let page = Page::on(&database, &["--interval=200ms"]);
+    let browser = Browser::start(Look::WIDE);
+    browser.open(&page.address.url());
+    browser.run("window.isSamePage = true");
+    browser.shows(&cell("init", 3), "web-1");
+    let token = testkit::holder::token(&database);
+    let stage = Stage::new();
+    let go = stage.fifo("go");
+    let waiter = Dlock::on(
+        &database,
+        ["exec", "-a", "init", "--holder=web-2", "--", "cat"],
+    )
+    .arg(&go)
+    .start();
+    browser.shows(&cell("init", 6), "1");
+    holder.running.crash();
+    // The page says what happens before it happens, and describes the lock above the list.
+    browser.shows(&cell("init", 2), "holder gone");
+    browser.shows(
+        "#problem-list",
+        "dlock normally kills the command before then",
+    );
+    browser.shows(&cell("init", 3), "web-2");
+    browser.shows(&cell("init", 2), "held");
+    testkit::cli_runner::eventually("no lock needs attention", || {
+        browser.run("return document.getElementById('problems').hidden") == true
+    });
+    assert!(testkit::holder::token(&database) > token, "{flavour}");
+    testkit::command::write_message(&go, "go");
+    assert_eq!(waiter.wait().status, Some(0));
+    browser.shows(&cell("init", 2), "free");
+    assert_eq!(browser.run("return window.isSamePage"), true, "{flavour}");
+    drop(browser);
+    assert_eq!(page.end().status, Some(0));
 }

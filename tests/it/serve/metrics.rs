@@ -21,56 +21,55 @@ fn promtool() -> Command {
 
 #[test]
 fn promtool_accepts_the_metrics() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("serve");
-        let outcome = Dlock::on(
-            &database,
-            ["exec", "-a", "a\"b\\c{}", "--", "sh", "-c", "exit 4"],
-        )
-        .run();
-        assert_eq!(outcome.status, Some(4), "{outcome:#?}");
-        let holder = Holder::on(&database, &[]);
-        let page = Page::on(&database, &[]);
-        let response = page.get("/metrics");
-        assert_eq!(
-            response.headers["content-type"],
-            "text/plain; version=0.0.4; charset=utf-8"
-        );
-        let mut child = promtool()
-            .args(["check", "metrics"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("promtool starts");
-        let mut stdin = child.stdin.take().expect("a pipe");
-        stdin
-            .write_all(response.body.as_bytes())
-            .expect("the metrics are written");
-        drop(stdin);
-        let output = child.wait_with_output().expect("promtool ends");
-        let printed = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            output.status.success() && printed.is_empty(),
-            "{flavour}: {printed}"
-        );
-        let metrics = parse_prometheus(&response.body).expect("the metrics are valid");
-        let value = |name: &str, action: &str| {
-            let samples = metrics.families[name].iter_samples();
-            let mut samples = samples.filter(|sample| {
-                let labels = sample.get_labelset().expect("labels");
-                labels.get_label_value("action") == Some(action)
-            });
-            samples.next().map(|sample| format!("{:?}", sample.value))
-        };
-        let held = value("dlock_action_held", "init").expect("a sample");
-        assert!(held.contains('1'), "{held}");
-        assert_eq!(value("dlock_action_held_seconds", "a\"b\\c{}"), None);
-        let success = value("dlock_action_last_run_success", "a\"b\\c{}").expect("a sample");
-        assert!(success.contains('0'), "{success}");
-        assert_eq!(holder.end().status, Some(3));
-        assert_eq!(page.end().status, Some(0));
-    }
+    let flavour = Flavour::of_this_test();
+    let database = shared(flavour).database("serve");
+    let outcome = Dlock::on(
+        &database,
+        ["exec", "-a", "a\"b\\c{}", "--", "sh", "-c", "exit 4"],
+    )
+    .run();
+    assert_eq!(outcome.status, Some(4), "{outcome:#?}");
+    let holder = Holder::on(&database, &[]);
+    let page = Page::on(&database, &[]);
+    let response = page.get("/metrics");
+    assert_eq!(
+        response.headers["content-type"],
+        "text/plain; version=0.0.4; charset=utf-8"
+    );
+    let mut child = promtool()
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin
+        .write_all(response.body.as_bytes())
+        .expect("the metrics are written");
+    drop(stdin);
+    let output = child.wait_with_output().expect("promtool ends");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && printed.is_empty(),
+        "{flavour}: {printed}"
+    );
+    let metrics = parse_prometheus(&response.body).expect("the metrics are valid");
+    let value = |name: &str, action: &str| {
+        let samples = metrics.families[name].iter_samples();
+        let mut samples = samples.filter(|sample| {
+            let labels = sample.get_labelset().expect("labels");
+            labels.get_label_value("action") == Some(action)
+        });
+        samples.next().map(|sample| format!("{:?}", sample.value))
+    };
+    let held = value("dlock_action_held", "init").expect("a sample");
+    assert!(held.contains('1'), "{held}");
+    assert_eq!(value("dlock_action_held_seconds", "a\"b\\c{}"), None);
+    let success = value("dlock_action_last_run_success", "a\"b\\c{}").expect("a sample");
+    assert!(success.contains('0'), "{success}");
+    assert_eq!(holder.end().status, Some(3));
+    assert_eq!(page.end().status, Some(0));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! dlock itself is killed, and its monitor ends the lease. The ttl is so long that no lease expires during a test.
 
+use testkit::on_each_flavour;
 use testkit::servers::Flavour;
 
 use super::scene::Scene;
@@ -27,24 +28,22 @@ fn lease_is_released_when_command_and_statement_have_ended() {
     }
 }
 
-#[test]
-fn with_wait_the_lease_is_kept_until_the_statement_has_ended_by_itself() {
-    for flavour in Flavour::ALL {
-        let mut scene = Scene::new(flavour);
-        let (holder, _) = scene.start(&["--ttl", "10m", "--server-sessions", "wait"]);
-        scene.wait_until_noted();
-        let waiter = scene.next(&LONG).start();
-        scene.wait_for_waiters(1);
-        holder.signal("KILL");
-        holder.wait();
-        let busy = scene.next(&["--wait", "2s"]).run();
-        busy.expect(75, "", "init is held by");
-        assert_eq!(scene.statements(), 1, "{flavour}");
-        scene.unlock();
-        waiter
-            .wait()
-            .expect(0, "0 statements\n", "acquired init in");
-    }
+on_each_flavour!(with_wait_the_lease_is_kept_until_the_statement_has_ended_by_itself);
+fn with_wait_the_lease_is_kept_until_the_statement_has_ended_by_itself(flavour: Flavour) {
+    let mut scene = Scene::new(flavour);
+    let (holder, _) = scene.start(&["--ttl", "10m", "--server-sessions", "wait"]);
+    scene.wait_until_noted();
+    let waiter = scene.next(&LONG).start();
+    scene.wait_for_waiters(1);
+    holder.signal("KILL");
+    holder.wait();
+    let busy = scene.next(&["--wait", "2s"]).run();
+    busy.expect(75, "", "init is held by");
+    assert_eq!(scene.statements(), 1, "{flavour}");
+    scene.unlock();
+    waiter
+        .wait()
+        .expect(0, "0 statements\n", "acquired init in");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Sessions that dlock cannot find, or cannot end.
 
 use mysql::prelude::Queryable;
+use testkit::on_each_flavour;
 use testkit::proxy::Proxy;
 use testkit::servers::{Database, Flavour, shared};
 
@@ -34,38 +35,36 @@ fn with_second_account(flavour: Flavour, privilege: &str) -> Scene {
     scene
 }
 
-#[test]
-fn a_session_that_may_not_be_killed_is_named_and_awaited() {
-    for flavour in Flavour::ALL {
-        let mut scene = with_second_account(flavour, "PROCESS");
-        let (holder, client) = scene.start(&["--ttl", "2s"]);
-        scene.wait_until_noted();
-        client.kill();
-        holder.wait_for_output("cannot be ended: dlock's account may not kill it");
-        let other = format!("of account x_{} from ", scene.database.user);
-        assert!(holder.stderr_so_far().contains(&other), "{flavour}");
-        scene
-            .next(&["--wait", "3s"])
-            .run()
-            .expect(75, "", "init is held by");
+on_each_flavour!(a_session_that_may_not_be_killed_is_named_and_awaited);
+fn a_session_that_may_not_be_killed_is_named_and_awaited(flavour: Flavour) {
+    let mut scene = with_second_account(flavour, "PROCESS");
+    let (holder, client) = scene.start(&["--ttl", "2s"]);
+    scene.wait_until_noted();
+    client.kill();
+    holder.wait_for_output("cannot be ended: dlock's account may not kill it");
+    let other = format!("of account x_{} from ", scene.database.user);
+    assert!(holder.stderr_so_far().contains(&other), "{flavour}");
+    scene
+        .next(&["--wait", "3s"])
+        .run()
+        .expect(75, "", "init is held by");
 
-        // The first signal ends the wait. The record still contains the session, so the next contender also waits.
-        holder.signal("TERM");
-        holder.wait().expect(137, "", "a signal ended the wait");
-        assert!(scene.is_noted(), "{flavour}");
-        let next = scene.next(&["--wait", "1s"]).run();
-        next.expect(
-            75,
-            "",
-            "which an earlier run of init left on the server, has not ended",
-        );
-        assert!(scene.is_noted(), "{flavour}");
-        let next = scene.next(&[]).start();
-        next.wait_for_output("cannot be ended: dlock's account may not kill it");
-        scene.unlock();
-        next.wait()
-            .expect(0, "0 statements\n", "waiting until it ends");
-    }
+    // The first signal ends the wait. The record still contains the session, so the next contender also waits.
+    holder.signal("TERM");
+    holder.wait().expect(137, "", "a signal ended the wait");
+    assert!(scene.is_noted(), "{flavour}");
+    let next = scene.next(&["--wait", "1s"]).run();
+    next.expect(
+        75,
+        "",
+        "which an earlier run of init left on the server, has not ended",
+    );
+    assert!(scene.is_noted(), "{flavour}");
+    let next = scene.next(&[]).start();
+    next.wait_for_output("cannot be ended: dlock's account may not kill it");
+    scene.unlock();
+    next.wait()
+        .expect(0, "0 statements\n", "waiting until it ends");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Sessions on a server to which the contender is not connected.
 
 use testkit::clusters::{galera, group, run};
+use testkit::on_each_flavour;
 use testkit::proxy::{AcceptMode, Proxy};
 use testkit::servers::{Flavour, shared};
 
@@ -82,24 +83,22 @@ fn statement_on_the_primary_of_a_group_ends_before_the_next_command() {
     assert!(!scene.is_noted(), "{outcome:#?}");
 }
 
-#[test]
-fn a_connection_of_the_command_to_another_host_is_neither_noted_nor_reported() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("sessions");
-        let other = Proxy::to(database.port);
-        let user = database.user.clone();
-        let scene = Scene::with_client(flavour, database, &user, other.port());
-        let hosts = [scene.database.port, other.port()].map(host);
-        let (holder, client) = scene.start_through(&url(&scene.database, &hosts), &["--ttl", "2s"]);
-        // dlock reports a connection without a session after ten looks.
-        scene.wait_for_renewals(14);
-        assert!(!scene.is_noted(), "{flavour}");
-        client.kill();
-        let outcome = holder.wait();
-        assert_eq!(outcome.status, Some(137), "{flavour}: {outcome:#?}");
-        assert!(
-            !outcome.stderr.contains("will not be ended"),
-            "{outcome:#?}"
-        );
-    }
+on_each_flavour!(a_connection_of_the_command_to_another_host_is_neither_noted_nor_reported);
+fn a_connection_of_the_command_to_another_host_is_neither_noted_nor_reported(flavour: Flavour) {
+    let database = shared(flavour).database("sessions");
+    let other = Proxy::to(database.port);
+    let user = database.user.clone();
+    let scene = Scene::with_client(flavour, database, &user, other.port());
+    let hosts = [scene.database.port, other.port()].map(host);
+    let (holder, client) = scene.start_through(&url(&scene.database, &hosts), &["--ttl", "2s"]);
+    // dlock reports a connection without a session after ten looks.
+    scene.wait_for_renewals(14);
+    assert!(!scene.is_noted(), "{flavour}");
+    client.kill();
+    let outcome = holder.wait();
+    assert_eq!(outcome.status, Some(137), "{flavour}: {outcome:#?}");
+    assert!(
+        !outcome.stderr.contains("will not be ended"),
+        "{outcome:#?}"
+    );
 }

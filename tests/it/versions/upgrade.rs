@@ -5,6 +5,7 @@ use std::thread;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, eventually};
+use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, SESSIONS, shared};
 
 use super::{definitions, next, recorded, set_up};
@@ -90,21 +91,19 @@ fn setups_at_once_all_succeed() {
     }
 }
 
-#[test]
-fn setup_waits_for_a_transaction_while_holders_continue() {
-    for flavour in Flavour::ALL {
-        let database = set_up(flavour);
-        let transaction = transaction(&database);
-        let setup = next(&database, ["setup"]).start();
-        executes(&database, "ALTER TABLE dlock_history");
-        // The release of this run inserts into the table.
-        Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"])
-            .run()
-            .expect(0, "ran\n", "");
-        drop(transaction);
-        setup.wait().expect(0, "", "from schema version 3 to 4");
-        is_upgraded(&database, flavour);
-    }
+on_each_flavour!(setup_waits_for_a_transaction_while_holders_continue);
+fn setup_waits_for_a_transaction_while_holders_continue(flavour: Flavour) {
+    let database = set_up(flavour);
+    let transaction = transaction(&database);
+    let setup = next(&database, ["setup"]).start();
+    executes(&database, "ALTER TABLE dlock_history");
+    // The release of this run inserts into the table.
+    Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"])
+        .run()
+        .expect(0, "ran\n", "");
+    drop(transaction);
+    setup.wait().expect(0, "", "from schema version 3 to 4");
+    is_upgraded(&database, flavour);
 }
 
 #[test]
@@ -127,25 +126,23 @@ fn an_upgrade_by_another_program_during_setup_is_not_undone() {
     }
 }
 
-#[test]
-fn setup_gives_up_if_a_transaction_does_not_end() {
+on_each_flavour!(setup_gives_up_if_a_transaction_does_not_end);
+fn setup_gives_up_if_a_transaction_does_not_end(flavour: Flavour) {
     thread::scope(|scope| {
-        for flavour in Flavour::ALL {
-            scope.spawn(move || {
-                let database = set_up(flavour);
-                let before = definitions(&database);
-                let transaction = transaction(&database);
-                let setup = next(&database, ["setup"]).run();
-                setup.expect(
-                    69,
-                    "",
-                    "a transaction of another session is using the table",
-                );
-                drop(transaction);
-                assert_eq!(definitions(&database), before, "{flavour}");
-                assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
-            });
-        }
+        scope.spawn(move || {
+            let database = set_up(flavour);
+            let before = definitions(&database);
+            let transaction = transaction(&database);
+            let setup = next(&database, ["setup"]).run();
+            setup.expect(
+                69,
+                "",
+                "a transaction of another session is using the table",
+            );
+            drop(transaction);
+            assert_eq!(definitions(&database), before, "{flavour}");
+            assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
+        });
     });
 }
 

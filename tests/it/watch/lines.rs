@@ -26,47 +26,43 @@ fn first_words(line: &str) -> String {
 
 #[test]
 fn pipe_gets_one_block_per_interval_until_it_closes() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("watch");
-        create_thirty_actions(&database);
-        let options = "--watch=100ms tenant-01 never";
-        let outcome = head(&database, options, 10);
-        assert_eq!(outcome.status, Some(0), "{outcome:#?}");
-        assert_eq!(outcome.stderr, "");
-        let blocks: Vec<&str> = outcome.stdout.trim_end().split("\n\n").collect();
-        assert_eq!(blocks.len(), 2, "{outcome:#?}");
-        for block in blocks {
-            let (time, table) = block
-                .split_once('\n')
-                .expect("the block contains a time and a table");
-            assert!(time.starts_with("20") && time.ends_with('Z'), "{time}");
-            let lines: Vec<String> = table.lines().map(first_words).collect();
-            assert_eq!(
-                lines,
-                [
-                    "ACTION STATE HOLDER",
-                    "tenant-01 overdue web-1/4711",
-                    "never unknown -",
-                ]
-            );
-            assert!(table.contains("DIAGNOSIS"), "{table}");
-        }
+    let database = shared(Flavour::of_this_test()).database("watch");
+    create_thirty_actions(&database);
+    let options = "--watch=100ms tenant-01 never";
+    let outcome = head(&database, options, 10);
+    assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+    assert_eq!(outcome.stderr, "");
+    let blocks: Vec<&str> = outcome.stdout.trim_end().split("\n\n").collect();
+    assert_eq!(blocks.len(), 2, "{outcome:#?}");
+    for block in blocks {
+        let (time, table) = block
+            .split_once('\n')
+            .expect("the block contains a time and a table");
+        assert!(time.starts_with("20") && time.ends_with('Z'), "{time}");
+        let lines: Vec<String> = table.lines().map(first_words).collect();
+        assert_eq!(
+            lines,
+            [
+                "ACTION STATE HOLDER",
+                "tenant-01 overdue web-1/4711",
+                "never unknown -",
+            ]
+        );
+        assert!(table.contains("DIAGNOSIS"), "{table}");
     }
 }
 
 #[test]
 fn json_watch_prints_one_document_per_line() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("watch");
-        create_thirty_actions(&database);
-        let outcome = head(&database, "--watch=100ms --json", 3);
-        assert_eq!(outcome.status, Some(0), "{outcome:#?}");
-        let lines: Vec<&str> = outcome.stdout.lines().collect();
-        assert_eq!(lines.len(), 3);
-        for line in lines {
-            let document: serde_json::Value = serde_json::from_str(line).expect("valid JSON");
-            assert_eq!(document["locks"].as_array().map(Vec::len), Some(30));
-        }
+    let database = shared(Flavour::of_this_test()).database("watch");
+    create_thirty_actions(&database);
+    let outcome = head(&database, "--watch=100ms --json", 3);
+    assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+    let lines: Vec<&str> = outcome.stdout.lines().collect();
+    assert_eq!(lines.len(), 3);
+    for line in lines {
+        let document: serde_json::Value = serde_json::from_str(line).expect("valid JSON");
+        assert_eq!(document["locks"].as_array().map(Vec::len), Some(30));
     }
 }
 

@@ -60,28 +60,26 @@ up, down: scroll  r: release  Esc: back  Ctrl-C: quit
 
 #[test]
 fn screen_of_80_by_24_shows_the_list_and_the_details() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("watch");
-        create_thirty_actions(&database);
-        let mut screen = Screen::watch(&database, &[]);
-        wait_for_screen(&mut screen, &database, LIST);
-        let heading = screen.grid().lines().next().map(str::to_owned);
-        let heading = heading.expect("the screen has a first line");
-        let server = format!(
-            "dlock status  127.0.0.1:{}/{}",
-            database.port, database.name
-        );
-        assert!(heading.starts_with(&server), "{heading}");
-        assert!(
-            heading.contains("every 200ms") && heading.ends_with(" UTC"),
-            "{heading}"
-        );
-        screen.types("\r");
-        wait_for_screen(&mut screen, &database, DETAILS);
-        screen.types("q");
-        screen.types("q");
-        screen.ends_with(0);
-    }
+    let database = shared(Flavour::of_this_test()).database("watch");
+    create_thirty_actions(&database);
+    let mut screen = Screen::watch(&database, &[]);
+    wait_for_screen(&mut screen, &database, LIST);
+    let heading = screen.grid().lines().next().map(str::to_owned);
+    let heading = heading.expect("the screen has a first line");
+    let server = format!(
+        "dlock status  127.0.0.1:{}/{}",
+        database.port, database.name
+    );
+    assert!(heading.starts_with(&server), "{heading}");
+    assert!(
+        heading.contains("every 200ms") && heading.ends_with(" UTC"),
+        "{heading}"
+    );
+    screen.types("\r");
+    wait_for_screen(&mut screen, &database, DETAILS);
+    screen.types("q");
+    screen.types("q");
+    screen.ends_with(0);
 }
 
 /// Waits until the screen below its first line is equal to `wanted`. Renews all leases before each comparison.
@@ -121,7 +119,7 @@ fn below_heading(grid: &str) -> &str {
 
 #[test]
 fn resized_screen_is_redrawn_immediately() {
-    let database = shared(Flavour::MariaDb).database("watch");
+    let database = shared(Flavour::of_this_test()).database("watch");
     create_thirty_actions(&database);
     let mut screen = Screen::watch(&database, &[]);
     screen.shows("1/30");

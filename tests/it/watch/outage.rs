@@ -25,25 +25,23 @@ fn screen(database: &Database, url: &str) -> Screen {
 
 #[test]
 fn screen_keeps_its_contents_during_an_outage_and_recovers() {
-    for flavour in Flavour::ALL {
-        let (database, proxy, url) = behind_proxy(flavour);
-        let mut screen = screen(&database, &url);
-        screen.selects("größe");
-        screen.types("j");
-        proxy.door(AcceptMode::Refused);
-        proxy.reset();
-        screen.shows("stale: no response for ");
-        screen.shows("; showing the state of ");
-        screen.shows("cannot reach 127.0.0.1:");
-        screen.selects("init");
-        screen.types("G");
-        screen.selects("tenant-27");
-        proxy.door(AcceptMode::Open);
-        screen.hides("stale");
-        screen.selects("tenant-27");
-        screen.types("q");
-        screen.ends_with(0);
-    }
+    let (database, proxy, url) = behind_proxy(Flavour::of_this_test());
+    let mut screen = screen(&database, &url);
+    screen.selects("größe");
+    screen.types("j");
+    proxy.door(AcceptMode::Refused);
+    proxy.reset();
+    screen.shows("stale: no response for ");
+    screen.shows("; showing the state of ");
+    screen.shows("cannot reach 127.0.0.1:");
+    screen.selects("init");
+    screen.types("G");
+    screen.selects("tenant-27");
+    proxy.door(AcceptMode::Open);
+    screen.hides("stale");
+    screen.selects("tenant-27");
+    screen.types("q");
+    screen.ends_with(0);
 }
 
 #[test]
@@ -96,33 +94,32 @@ fn silent_connection_marks_the_data_as_stale_before_the_request_fails() {
 
 #[test]
 fn all_requests_use_one_connection_that_is_closed_with_quit() {
-    for flavour in Flavour::ALL {
-        let (database, proxy, url) = behind_proxy(flavour);
-        let mut frequent = screen(&database, &url);
-        proxy.wait_asked(Kind::Get, 5);
-        frequent.types("q");
-        frequent.ends_with(0);
-        // The interval is one hour, so no request is in flight when dlock exits.
-        let environment = [&*format!("DLOCK_URL={url}")];
-        let mut hourly = Screen::with(&database, &environment, &["--watch=1h"]);
-        hourly.selects("größe");
-        hourly.types("q");
-        hourly.ends_with(0);
-        let sessions = proxy.sessions();
-        let [frequent, hourly] = sessions.as_slice() else {
-            panic!("{} connections", sessions.len());
-        };
-        let is_snapshot = |request: &Request| request.kind() == Some(Kind::Get);
-        let snapshots = frequent
-            .requests
-            .iter()
-            .filter(|request| is_snapshot(request));
-        assert!(snapshots.count() >= 5, "{flavour}");
-        let [request, Request::Quit] = hourly.requests.as_slice() else {
-            panic!("{flavour}: {:?}", hourly.requests);
-        };
-        assert!(is_snapshot(request), "{flavour}: {request:?}");
-    }
+    let flavour = Flavour::of_this_test();
+    let (database, proxy, url) = behind_proxy(flavour);
+    let mut frequent = screen(&database, &url);
+    proxy.wait_asked(Kind::Get, 5);
+    frequent.types("q");
+    frequent.ends_with(0);
+    // The interval is one hour, so no request is in flight when dlock exits.
+    let environment = [&*format!("DLOCK_URL={url}")];
+    let mut hourly = Screen::with(&database, &environment, &["--watch=1h"]);
+    hourly.selects("größe");
+    hourly.types("q");
+    hourly.ends_with(0);
+    let sessions = proxy.sessions();
+    let [frequent, hourly] = sessions.as_slice() else {
+        panic!("{} connections", sessions.len());
+    };
+    let is_snapshot = |request: &Request| request.kind() == Some(Kind::Get);
+    let snapshots = frequent
+        .requests
+        .iter()
+        .filter(|request| is_snapshot(request));
+    assert!(snapshots.count() >= 5, "{flavour}");
+    let [request, Request::Quit] = hourly.requests.as_slice() else {
+        panic!("{flavour}: {:?}", hourly.requests);
+    };
+    assert!(is_snapshot(request), "{flavour}: {request:?}");
 }
 
 #[test]

@@ -29,83 +29,77 @@ fn token(database: &Database) -> u64 {
 
 #[test]
 fn release_on_the_screen_ends_the_run_of_the_holder() {
-    for flavour in Flavour::ALL {
-        let database = database(flavour);
-        // The next renewal is due in twenty seconds, so the holder must be woken.
-        let holder = Holder::start(&database, &["--ttl", "1m", "--grace", "1s", "--note", "v2"]);
-        let before = token(&database);
-        let mut screen = Screen::watch(&database, &["--operator", "alice"]);
-        screen.selects("init");
-        screen.types("r");
-        screen.shows("reason (optional): _");
-        screen.shows("v2");
-        screen.types("it hangs");
-        screen.shows("reason (optional): it hangs_");
-        screen.types(ENTER);
-        screen.shows("release init? [y/N]");
-        screen.shows(&format!("with token {before}"));
-        screen.types("y");
-        screen.shows("init is released: ");
-        screen.shows("stops its command now");
-        let outcome = holder.running.wait();
-        outcome.expect(76, "", "lost init: released by alice (reason: it hangs)");
-        screen.types("q");
-        screen.ends_with(0);
-        assert!(token(&database) > before);
-        let runs = runs(&database, &[]);
-        assert_eq!(endings(&runs), [("revoked", None), ("released", None)]);
-        assert_eq!(runs[1]["holder"], "alice");
-        assert_eq!(runs[1]["note"], "it hangs");
-    }
+    let database = database(Flavour::of_this_test());
+    // The next renewal is due in twenty seconds, so the holder must be woken.
+    let holder = Holder::start(&database, &["--ttl", "1m", "--grace", "1s", "--note", "v2"]);
+    let before = token(&database);
+    let mut screen = Screen::watch(&database, &["--operator", "alice"]);
+    screen.selects("init");
+    screen.types("r");
+    screen.shows("reason (optional): _");
+    screen.shows("v2");
+    screen.types("it hangs");
+    screen.shows("reason (optional): it hangs_");
+    screen.types(ENTER);
+    screen.shows("release init? [y/N]");
+    screen.shows(&format!("with token {before}"));
+    screen.types("y");
+    screen.shows("init is released: ");
+    screen.shows("stops its command now");
+    let outcome = holder.running.wait();
+    outcome.expect(76, "", "lost init: released by alice (reason: it hangs)");
+    screen.types("q");
+    screen.ends_with(0);
+    assert!(token(&database) > before);
+    let runs = runs(&database, &[]);
+    assert_eq!(endings(&runs), [("revoked", None), ("released", None)]);
+    assert_eq!(runs[1]["holder"], "alice");
+    assert_eq!(runs[1]["note"], "it hangs");
 }
 
 #[test]
 fn escape_cancels_each_step_of_a_release() {
-    for flavour in Flavour::ALL {
-        let database = database(flavour);
-        let holder = Holder::start(&database, &[]);
-        let before = token(&database);
-        let mut screen = Screen::watch(&database, &[]);
-        screen.selects("init");
-        for (keys, question) in [
-            ("ry", "reason (optional): y_"),
-            ("r\r", "release init? [y/N]"),
-        ] {
-            screen.types(keys);
-            screen.shows(question);
-            screen.types(ESCAPE);
-            screen.shows("init is unchanged");
-        }
-        screen.types("q");
-        screen.ends_with(0);
-        assert_eq!(token(&database), before);
-        holder.let_go();
-        holder.running.wait().expect(4, "", LEFT);
+    let database = database(Flavour::of_this_test());
+    let holder = Holder::start(&database, &[]);
+    let before = token(&database);
+    let mut screen = Screen::watch(&database, &[]);
+    screen.selects("init");
+    for (keys, question) in [
+        ("ry", "reason (optional): y_"),
+        ("r\r", "release init? [y/N]"),
+    ] {
+        screen.types(keys);
+        screen.shows(question);
+        screen.types(ESCAPE);
+        screen.shows("init is unchanged");
     }
+    screen.types("q");
+    screen.ends_with(0);
+    assert_eq!(token(&database), before);
+    holder.let_go();
+    holder.running.wait().expect(4, "", LEFT);
 }
 
 #[test]
 fn release_does_not_affect_a_later_holder() {
-    for flavour in Flavour::ALL {
-        let database = database(flavour);
-        let first = Holder::start(&database, &[]);
-        let mut screen = Screen::watch(&database, &[]);
-        screen.selects("init");
-        screen.types("r\r");
-        screen.shows("release init? [y/N]");
-        first.let_go();
-        first.running.wait().expect(4, "", LEFT);
-        let second = Holder::start(&database, &[]);
-        let before = token(&database);
-        screen.shows("has changed since then");
-        screen.types("y");
-        screen.shows("init has changed, so nothing was done");
-        screen.types("q");
-        screen.ends_with(0);
-        assert_eq!(token(&database), before);
-        second.let_go();
-        second.running.wait().expect(4, "", LEFT);
-    }
+    let database = database(Flavour::of_this_test());
+    let first = Holder::start(&database, &[]);
+    let mut screen = Screen::watch(&database, &[]);
+    screen.selects("init");
+    screen.types("r\r");
+    screen.shows("release init? [y/N]");
+    first.let_go();
+    first.running.wait().expect(4, "", LEFT);
+    let second = Holder::start(&database, &[]);
+    let before = token(&database);
+    screen.shows("has changed since then");
+    screen.types("y");
+    screen.shows("init has changed, so nothing was done");
+    screen.types("q");
+    screen.ends_with(0);
+    assert_eq!(token(&database), before);
+    second.let_go();
+    second.running.wait().expect(4, "", LEFT);
 }
 
 #[test]

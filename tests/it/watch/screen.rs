@@ -28,7 +28,7 @@ fn database_with_actions(flavour: Flavour) -> Database {
 
 #[test]
 fn keys_select_filter_open_and_close() {
-    let database = database_with_actions(Flavour::MariaDb);
+    let database = database_with_actions(Flavour::of_this_test());
     let mut screen = Screen::watch(&database, &[]);
     screen.selects("größe-日本語");
     screen.types(DOWN);
@@ -61,44 +61,42 @@ fn keys_select_filter_open_and_close() {
 
 #[test]
 fn details_show_the_outcome_of_each_new_run() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("watch");
-        Dlock::on(
-            &database,
-            ["exec", "-a", "init", "--", "sh", "-c", "exit 3"],
-        )
-        .run()
-        .expect(3, "", "");
-        let stage = Stage::new();
-        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-        let holder = Dlock::on(&database, ["exec", "-a", "init", "--holder", "web-1/7"])
-            .args([
-                "--",
-                "sh",
-                "-c",
-                r#"echo up > "$1"; read word < "$2""#,
-                "sh",
-            ])
-            .arg(&ready)
-            .arg(&go)
-            .start();
-        read_message(&ready);
-        let mut screen = Screen::watch(&database, &[]);
-        screen.shows("web-1/7");
-        screen.types(ENTER);
-        screen.shows("exit 3, ");
-        write_message(&go, "on");
-        holder.wait().expect(0, "", "");
-        screen.shows("free, no waiters");
-        screen.shows("exit 0, ");
-        screen.types(CTRL_C);
-        screen.ends_with(0);
-    }
+    let database = shared(Flavour::of_this_test()).database("watch");
+    Dlock::on(
+        &database,
+        ["exec", "-a", "init", "--", "sh", "-c", "exit 3"],
+    )
+    .run()
+    .expect(3, "", "");
+    let stage = Stage::new();
+    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+    let holder = Dlock::on(&database, ["exec", "-a", "init", "--holder", "web-1/7"])
+        .args([
+            "--",
+            "sh",
+            "-c",
+            r#"echo up > "$1"; read word < "$2""#,
+            "sh",
+        ])
+        .arg(&ready)
+        .arg(&go)
+        .start();
+    read_message(&ready);
+    let mut screen = Screen::watch(&database, &[]);
+    screen.shows("web-1/7");
+    screen.types(ENTER);
+    screen.shows("exit 3, ");
+    write_message(&go, "on");
+    holder.wait().expect(0, "", "");
+    screen.shows("free, no waiters");
+    screen.shows("exit 0, ");
+    screen.types(CTRL_C);
+    screen.ends_with(0);
 }
 
 #[test]
 fn every_exit_restores_the_terminal() {
-    let database = database_with_actions(Flavour::MariaDb);
+    let database = database_with_actions(Flavour::of_this_test());
     for (name, status) in [("HUP", 129), ("INT", 130), ("QUIT", 131), ("TERM", 143)] {
         let mut screen = Screen::watch(&database, &[]);
         screen.shows("1/30");
@@ -122,7 +120,7 @@ fn every_exit_restores_the_terminal() {
 
 #[test]
 fn ctrl_z_restores_the_terminal_until_fg() {
-    let database = database_with_actions(Flavour::MariaDb);
+    let database = database_with_actions(Flavour::of_this_test());
     let mut screen = Screen::shell(&database);
     screen.terminal.enters("before=$(stty -g)");
     screen.terminal.prompts();
@@ -158,7 +156,7 @@ fn ctrl_z_restores_the_terminal_until_fg() {
 
 #[test]
 fn session_leader_keeps_the_screen_after_ctrl_z_or_sigstop() {
-    let database = database_with_actions(Flavour::MariaDb);
+    let database = database_with_actions(Flavour::of_this_test());
     // dlock is the leader of its session, so no shell can resume dlock. Therefore dlock must not stop on Ctrl-Z.
     let mut screen = Screen::watch(&database, &[]);
     screen.shows("1/30");
@@ -176,7 +174,7 @@ fn session_leader_keeps_the_screen_after_ctrl_z_or_sigstop() {
 
 #[test]
 fn watch_stopped_by_sigstop_redraws_the_screen_after_fg() {
-    let database = database_with_actions(Flavour::MariaDb);
+    let database = database_with_actions(Flavour::of_this_test());
     let stage = Stage::new();
     let ready = stage.fifo("ready");
     let mut screen = Screen::shell(&database);
@@ -204,7 +202,7 @@ fn watch_stopped_by_sigstop_redraws_the_screen_after_fg() {
 
 #[test]
 fn color_option_overrides_no_color() {
-    let database = database_with_actions(Flavour::MariaDb);
+    let database = database_with_actions(Flavour::of_this_test());
     let cases: [(&[&str], &[&str], bool); 6] = [
         (&[], &[], true),
         (&["NO_COLOR="], &[], true),
@@ -228,7 +226,7 @@ fn color_option_overrides_no_color() {
 
 #[test]
 fn dumb_terminal_gets_lines() {
-    let database = database_with_actions(Flavour::MariaDb);
+    let database = database_with_actions(Flavour::of_this_test());
     let mut screen = Screen::with(&database, &["TERM=dumb"], &[]);
     screen.terminal.sees("tenant-27");
     screen.terminal.sees("tenant-27");

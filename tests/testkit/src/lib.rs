@@ -1,8 +1,8 @@
 //! What the tests and the benchmarks share.
 //!
-//! - Programs: `servers` starts MariaDB and MySQL, `clusters` starts clusters of them, `cli_runner` runs dlock, `holder`
-//!   starts a holder that a test controls, `terminal` provides a pseudo-terminal, `shell` a shell with completions, and
-//!   `browser` a browser.
+//! - Programs: `servers` starts MariaDB and MySQL, `each_server` runs a test on each of them, `clusters` starts clusters of
+//!   them, `cli_runner` runs dlock, `holder` starts a holder that a test controls, `terminal` provides a pseudo-terminal,
+//!   `shell` a shell with completions, and `browser` a browser.
 //! - Commands: `command` and `recorder` contain commands for dlock to run, and `compiler` builds C programs and libraries.
 //! - Networks: `proxy` and `network` inject faults, `middle` starts HAProxy and MySQL Router, `multiplexer` shares one
 //!   session among clients, `own_socket` finds dlock's own connection, and `http` is a client of `dlock serve`.
@@ -17,6 +17,7 @@ pub mod cli_runner;
 pub mod clusters;
 pub mod command;
 pub mod compiler;
+mod each_server;
 pub mod holder;
 pub mod http;
 pub mod middle;

@@ -13,12 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder};
 
 /// A release series of a server. The tests of the contract, of mutual exclusion, of the queue and of `dlock doctor` run
-/// on all series; the other tests run on one series of each [`Flavour`].
+/// on all series; the other tests run on one series of each [`Flavour`], or of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Series {
     MariaDb1011,
@@ -75,6 +76,39 @@ pub enum Flavour {
 impl Flavour {
     /// All supported kinds of server.
     pub const ALL: [Self; 2] = [Self::MariaDb, Self::MySql];
+
+    /// Returns the kind of server for a test of processes: of signals, streams, files, terminals or messages. Such a test
+    /// does not depend on the kind of server, so it runs once. About half of these tests run on each kind, so over all
+    /// tests, every part of dlock still meets both kinds. A test of statements, errors or sessions of the server uses
+    /// [`ALL`](Self::ALL) or [`on_each_flavour`](crate::on_each_flavour).
+    ///
+    /// The name of the test determines the result, so a test that fails can be run again on the same server. libtest
+    /// runs each test in a thread with the name of the test. With one test thread, libtest runs all tests in the main
+    /// thread, and the result is MariaDB.
+    ///
+    /// # Panics
+    ///
+    /// Panics in a thread that the test has started, because the test's name is unknown there.
+    #[track_caller]
+    pub fn of_this_test() -> Self {
+        let thread = thread::current();
+        let name = thread.name().expect("the thread of a test has a name");
+        match name {
+            "main" => Self::MariaDb,
+            test => Self::of_test(test),
+        }
+    }
+
+    /// Returns the kind of server for the test `name`. The hash is FNV-1a, which gives the same result on each machine.
+    fn of_test(name: &str) -> Self {
+        let add = |hash: u32, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+        let hash = name.bytes().fold(0x811c_9dc5, add);
+        // The lowest bit would only depend on the lowest bits of the bytes.
+        match hash.count_ones() % 2 {
+            0 => Self::MariaDb,
+            _ => Self::MySql,
+        }
+    }
 
     /// Returns the path of the server's command-line client.
     #[track_caller]
