@@ -53,7 +53,10 @@ use crate::mutation::Variant;
 use crate::server::Rules;
 
 /// Default number of sequences on each server. `DLOCK_SEQUENCES` sets another number.
-const SEQUENCES: u64 = 2000;
+const SEQUENCES: u64 = 700;
+
+/// Maximum number of sequences until a difference must be found.
+const SEQUENCES_TO_FIND: u64 = 8000;
 
 /// Returns the server of this flavour. All tests in this file share it. Its data need not survive a crash.
 fn server(flavour: Flavour) -> &'static Server {
@@ -322,6 +325,6 @@ fn assert_all_found(flavour: Flavour) {
 /// Asserts that the model and the server have different results for a sequence.
 #[track_caller]
 fn assert_found(flavour: Flavour, what: &str, subject: Subject) {
-    let difference = compare(server(flavour), subject, 1, 4 * SEQUENCES);
+    let difference = compare(server(flavour), subject, 1, SEQUENCES_TO_FIND);
     assert!(difference.is_some(), "not detected: {what}");
 }
