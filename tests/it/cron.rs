@@ -7,6 +7,7 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
 use testkit::command::{Stage, read_message, write_message};
+use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, shared};
 
 use crate::logs::messages;
@@ -14,12 +15,18 @@ use crate::logs::messages;
 /// Runs `test` on a new database of each kind of server.
 fn everywhere(test: impl Fn(&Database, &mut Conn)) {
     for flavour in Flavour::ALL {
-        let database = shared(flavour).database("cron");
-        Dlock::on(&database, ["setup", "-q"])
-            .run()
-            .expect(0, "", "");
+        let database = set_up(flavour);
         test(&database, &mut database.admin_conn());
     }
+}
+
+/// Creates a database with dlock's tables.
+fn set_up(flavour: Flavour) -> Database {
+    let database = shared(flavour).database("cron");
+    Dlock::on(&database, ["setup", "-q"])
+        .run()
+        .expect(0, "", "");
+    database
 }
 
 /// Returns a `dlock exec` for the action `job` whose command prints `ran` and exits with `status`.
@@ -95,53 +102,53 @@ fn hosts_that_start_a_job_at_different_times_run_it_once() {
     });
 }
 
-#[test]
-fn the_lock_is_held_for_min_hold_after_dlock_exits() {
-    everywhere(|database, admin| {
-        // --min-hold is longer than the ttl, but contenders must not conclude that the holder is dead.
-        let hold = [
-            "--ttl=2s",
-            "--min-hold=5s",
-            "--holder=web-1",
-            "--note=nightly",
-        ];
-        job(database, &hold, 0).run().expect(0, "ran\n", "");
-        let why = ", held for --min-hold, nightly)";
-        job(database, &["-n"], 0).run().expect(75, "", why);
+on_each_flavour!(the_lock_is_held_for_min_hold_after_dlock_exits);
+fn the_lock_is_held_for_min_hold_after_dlock_exits(flavour: Flavour) {
+    let database = &set_up(flavour);
+    let admin = &mut database.admin_conn();
+    // --min-hold is longer than the ttl, but contenders must not conclude that the holder is dead.
+    let hold = [
+        "--ttl=2s",
+        "--min-hold=5s",
+        "--holder=web-1",
+        "--note=nightly",
+    ];
+    job(database, &hold, 0).run().expect(0, "ran\n", "");
+    let why = ", held for --min-hold, nightly)";
+    job(database, &["-n"], 0).run().expect(75, "", why);
+    let status = Dlock::on(database, ["status", "job"]).run().stdout;
+    let expected = "held for --min-hold until 20";
+    assert!(
+        status.contains("held") && status.contains(expected),
+        "{status}"
+    );
+    let text = Dlock::on(database, ["status", "--json", "job"])
+        .run()
+        .stdout;
+    let document: serde_json::Value = serde_json::from_str(&text).expect("the output is JSON");
+    assert!(document["locks"][0]["min_hold_until"].is_string(), "{text}");
+    job(database, &["--ttl=2s"], 0)
+        .run()
+        .expect(0, "ran\n", "is held by web-1");
+    let tokens = tokens(admin);
+    let [first, second] = tokens[..] else {
+        panic!("expected two runs: {tokens:?}");
+    };
+    assert!(second - first >= 5_000_000, "after {} us", second - first);
+    // A run whose lease was held for --min-hold is not recorded as lost.
+    let outcomes: Vec<String> = admin
+        .query("SELECT outcome FROM dlock_history")
+        .expect("the history can be read");
+    assert_eq!(outcomes, ["exited", "exited"]);
+    // When the --min-hold time has passed, `status` shows the lock as free, not as expired.
+    job(database, &["--min-hold=1ms"], 0)
+        .run()
+        .expect(0, "ran\n", "");
+    eventually("the lock is free", || {
         let status = Dlock::on(database, ["status", "job"]).run().stdout;
-        let expected = "held for --min-hold until 20";
-        assert!(
-            status.contains("held") && status.contains(expected),
-            "{status}"
-        );
-        let text = Dlock::on(database, ["status", "--json", "job"])
-            .run()
-            .stdout;
-        let document: serde_json::Value = serde_json::from_str(&text).expect("the output is JSON");
-        assert!(document["locks"][0]["min_hold_until"].is_string(), "{text}");
-        job(database, &["--ttl=2s"], 0)
-            .run()
-            .expect(0, "ran\n", "is held by web-1");
-        let tokens = tokens(admin);
-        let [first, second] = tokens[..] else {
-            panic!("expected two runs: {tokens:?}");
-        };
-        assert!(second - first >= 5_000_000, "after {} us", second - first);
-        // A run whose lease was held for --min-hold is not recorded as lost.
-        let outcomes: Vec<String> = admin
-            .query("SELECT outcome FROM dlock_history")
-            .expect("the history can be read");
-        assert_eq!(outcomes, ["exited", "exited"]);
-        // When the --min-hold time has passed, `status` shows the lock as free, not as expired.
-        job(database, &["--min-hold=1ms"], 0)
-            .run()
-            .expect(0, "ran\n", "");
-        eventually("the lock is free", || {
-            let status = Dlock::on(database, ["status", "job"]).run().stdout;
-            status.contains("free")
-        });
-        job(database, &["-n"], 0).run().expect(0, "ran\n", "");
+        status.contains("free")
     });
+    job(database, &["-n"], 0).run().expect(0, "ran\n", "");
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn action_is_freed_if_the_command_ends_before_the_holder_detects_the_revocation(
 #[test]
 fn release_with_the_token_of_another_grant_changes_nothing() {
     everywhere(|database| {
-        let holder = Holder::start(database, &[]);
+        let holder = Holder::start(database, &["--grace", "1s"]);
         let before = token(database);
         let outcome = release(database, &["--token", "17"]);
         outcome.expect(76, "", &format!("init has token {before} now"));
@@ -301,7 +301,7 @@ fn transaction_of_a_revoked_command_fails_at_its_fence() {
 #[test]
 fn release_asks_for_confirmation_and_accepts_only_yes() {
     let database = shared(Flavour::MariaDb).database("release");
-    let holder = Holder::start(&database, &[]);
+    let holder = Holder::start(&database, &["--grace", "1s"]);
     let before = token(&database);
     Dlock::on(&database, ["release", "-a", "init"])
         .run()

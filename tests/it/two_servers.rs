@@ -1,6 +1,8 @@
 //! All of two independent servers: a `dlock exec` on one server inside a `dlock exec` on the other. The command runs only while
 //! both leases are live.
 
+use std::thread;
+
 use testkit::cli_runner::{Dlock, Outcome};
 use testkit::command::{Stage, read_message};
 use testkit::proxy::{AcceptMode, Flow, Proxy};
@@ -48,9 +50,19 @@ impl Scene {
     }
 }
 
+/// Runs `test` for each server on which a fault happens, in parallel, because a test waits for the end of a lease.
+fn for_each_server(test: impl Fn(usize) + Sync) {
+    thread::scope(|scope| {
+        for number in [0, 1] {
+            let test = &test;
+            scope.spawn(move || test(number));
+        }
+    });
+}
+
 #[test]
 fn command_under_two_servers_stops_when_one_of_them_revokes_its_lease() {
-    for number in [0, 1] {
+    for_each_server(|number| {
         let scene = Scene::new();
         let outcome = scene.outcome_after(|scene| {
             let release = ["release", "both", "--yes"];
@@ -59,12 +71,12 @@ fn command_under_two_servers_stops_when_one_of_them_revokes_its_lease() {
         });
         assert_eq!(outcome.status, Some(76), "{number}: {outcome:?}");
         scene.are_free();
-    }
+    });
 }
 
 #[test]
 fn command_under_two_servers_stops_when_one_of_them_cannot_be_reached() {
-    for number in [0, 1] {
+    for_each_server(|number| {
         let scene = Scene::new();
         let outcome = scene.outcome_after(|scene| {
             scene.proxies[number].door(AcceptMode::Refused);
@@ -72,13 +84,13 @@ fn command_under_two_servers_stops_when_one_of_them_cannot_be_reached() {
         });
         assert_eq!(outcome.status, Some(76), "{number}: {outcome:?}");
         scene.are_free();
-    }
+    });
 }
 
 /// The server accepts connections and never responds.
 #[test]
 fn command_under_two_servers_stops_when_one_of_them_is_frozen() {
-    for number in [0, 1] {
+    for_each_server(|number| {
         let scene = Scene::new();
         let outcome = scene.outcome_after(|scene| {
             scene.proxies[number].both(Flow::Hold);
@@ -86,5 +98,5 @@ fn command_under_two_servers_stops_when_one_of_them_is_frozen() {
         });
         assert_eq!(outcome.status, Some(76), "{number}: {outcome:?}");
         scene.are_free();
-    }
+    });
 }

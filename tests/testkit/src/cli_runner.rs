@@ -238,23 +238,12 @@ impl Running {
     /// Kills dlock and all its descendants at the same time, like the failure of their machine.
     #[track_caller]
     pub fn crash(&self) {
-        let mut processes = vec![self.pid()];
-        let mut next = 0;
-        while let Some(pid) = processes.get(next).copied() {
-            next += 1;
-            // A short process of the command may have ended since its parent was read.
-            let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
-                continue;
-            };
-            signal_if_alive(pid, "STOP");
-            for task in tasks {
-                let children = task.expect("a thread").path().join("children");
-                let children = fs::read_to_string(children).unwrap_or_default();
-                let children = children.split_whitespace();
-                processes.extend(children.map(|pid| pid.parse::<u32>().expect("a process id")));
-            }
-        }
-        assert!(processes.len() >= 3, "no command runs: {processes:?}");
+        let mut processes = Vec::new();
+        // The kernel may leave out children of a process that is not yet stopped.
+        eventually("dlock, its monitor and a command are stopped", || {
+            processes = stop_tree(self.pid());
+            processes.len() >= 3
+        });
         for pid in processes.iter().rev() {
             // The kernel kills the command when its monitor dies.
             signal_if_alive(*pid, "KILL");
@@ -279,6 +268,27 @@ impl Running {
             stderr: self.stderr.all(),
         }
     }
+}
+
+/// Stops the process `pid` and its descendants, each before its children, and returns their ids.
+fn stop_tree(pid: u32) -> Vec<u32> {
+    let mut processes = vec![pid];
+    let mut next = 0;
+    while let Some(pid) = processes.get(next).copied() {
+        next += 1;
+        // A short process of the command may have ended since its parent was read.
+        let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+            continue;
+        };
+        signal_if_alive(pid, "STOP");
+        for task in tasks {
+            let children = task.expect("a thread").path().join("children");
+            let children = fs::read_to_string(children).unwrap_or_default();
+            let children = children.split_whitespace();
+            processes.extend(children.map(|pid| pid.parse::<u32>().expect("a process id")));
+        }
+    }
+    processes
 }
 
 /// Sends `signal` to the process `pid`, unless it has ended.

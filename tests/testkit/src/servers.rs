@@ -7,12 +7,13 @@
 //! The script runs until the pipe to its standard input closes. The kernel closes this pipe when the test process ends
 //! for any reason. Therefore, no server and no folder outlives the tests, even if the tests are killed.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
 use mysql::prelude::Queryable;
@@ -124,9 +125,22 @@ impl fmt::Display for Flavour {
     }
 }
 
-/// Returns the path of a program that `tests/servers/fetch` provides.
+/// Returns the path of a program that `tests/servers/fetch` provides. The script runs once for each program.
 #[track_caller]
 pub fn fetched(program: &str) -> PathBuf {
+    static PATHS: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+    // A thread that panicked while it held this mutex has not changed the map.
+    let paths = || PATHS.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = paths().get(program).cloned();
+    known.unwrap_or_else(|| {
+        let path = fetch(program);
+        paths().insert(program.to_owned(), path.clone());
+        path
+    })
+}
+
+#[track_caller]
+fn fetch(program: &str) -> PathBuf {
     let fetch = crate::repository().join("tests/servers/fetch");
     let found = Command::new(fetch)
         .args(["--path", program])
