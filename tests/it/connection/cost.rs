@@ -2,10 +2,18 @@
 
 use mysql::prelude::Queryable;
 use testkit::cli_runner::Dlock;
-use testkit::proxy::{Proxy, Request};
+use testkit::proxy::{Kind, Proxy, Request, Session};
 use testkit::servers::{Flavour, Series, Server, shared};
 
 use super::actions;
+
+/// Returns the requests of `session` except a hand-off. On a busy machine, `true` may take so long that its holder hands off the
+/// lease.
+fn without_hand_off(session: &Session) -> Vec<&Request> {
+    let is_hand_off = |request: &&Request| request.kind() == Some(Kind::Handoff);
+    let requests = session.requests.iter();
+    requests.filter(|it| !is_hand_off(it)).collect()
+}
 
 #[test]
 fn an_exec_costs_one_connection_and_two_packets() {
@@ -30,7 +38,7 @@ fn an_exec_costs_one_connection_and_two_packets() {
             Request::Query(attempt),
             Request::Query(release),
             Request::Quit,
-        ] = &session.requests[..]
+        ] = &without_hand_off(session)[..]
         else {
             panic!("{flavour}: expected two packets and Quit: {session:#?}");
         };
@@ -51,7 +59,8 @@ fn an_exec_costs_one_connection_and_two_packets() {
             .expect(0, "", "");
         let sessions = proxy.sessions();
         assert_eq!(sessions.len(), 1, "{flavour}: {sessions:#?}");
-        assert_eq!(sessions[0].requests.len(), 4, "{flavour}: {sessions:#?}");
+        let requests = without_hand_off(&sessions[0]);
+        assert_eq!(requests.len(), 4, "{flavour}: {sessions:#?}");
     }
 }
 
