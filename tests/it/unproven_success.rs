@@ -20,6 +20,12 @@ const RECORDS: [&[&str]; 4] = [
     &["--once-per=1h", "--history=0"],
 ];
 
+/// Reports that it runs, and succeeds after `$3` seconds when the test says so.
+const COMMAND: &str = r#"echo > "$1"; sleep "$3"; read word < "$2""#;
+
+/// The shortest times of commands: a holder hands off its lease only after a command of 100 ms.
+const SECONDS: [&str; 2] = ["0", "0.2"];
+
 /// A holder behind a proxy. Its command succeeds when the test says so.
 struct Scene {
     database: Database,
@@ -31,8 +37,9 @@ struct Scene {
 }
 
 impl Scene {
-    /// Starts the holder. `more` are further changes of [`lose_grant`](Self::lose_grant).
-    fn new(flavour: Flavour, options: &[&str], more: &'static str) -> Self {
+    /// Starts the holder, whose command runs for at least `seconds`. `more` are further changes of
+    /// [`lose_grant`](Self::lose_grant).
+    fn new(flavour: Flavour, options: &[&str], seconds: &str, more: &'static str) -> Self {
         let database = shared(flavour).database("unproven");
         let proxy = Proxy::to(database.port);
         let stage = Stage::new();
@@ -40,8 +47,9 @@ impl Scene {
         let holder = Dlock::new(["exec", "-v", "-a", "init", "--ttl", "1m"])
             .env("DLOCK_URL", database.url_through(proxy.port()))
             .args(options)
-            .args(["--", "sh", "-c", r#"echo > "$1"; read word < "$2""#, "sh"])
+            .args(["--", "sh", "-c", COMMAND, "sh"])
             .args([&ready, &go])
+            .arg(seconds)
             .start();
         read_message(&ready);
         Self {
@@ -106,7 +114,7 @@ fn a_lost_lease_is_no_success_if_the_release_was_lost_at_first(flavour: Flavour)
 fn a_success_whose_response_was_lost_is_a_success() {
     for flavour in Flavour::ALL {
         for options in RECORDS {
-            let scene = Scene::new(flavour, options, "");
+            let scene = Scene::new(flavour, options, "0", "");
             let case = scene.proxy.next(Kind::Release, Fault::ResetAfter);
             scene.finish_command();
             case.wait();
@@ -124,11 +132,11 @@ fn a_success_whose_response_was_lost_is_a_success() {
 /// Runs `lose`, after which a holder must not exit with 0, with all options. The later holder has succeeded or not.
 fn for_all(flavour: Flavour, lose: impl Fn(&Scene)) {
     for options in RECORDS {
-        for more in ["", SUCCEEDED] {
-            let scene = Scene::new(flavour, options, more);
+        for (seconds, more) in SECONDS.iter().flat_map(|it| [(it, ""), (it, SUCCEEDED)]) {
+            let scene = Scene::new(flavour, options, seconds, more);
             lose(&scene);
             let outcome = scene.holder.wait();
-            let case = format!("{flavour} {options:?} {more}: {outcome:#?}");
+            let case = format!("{flavour} {options:?} {seconds} {more}: {outcome:#?}");
             assert_eq!(outcome.status, Some(76), "{case}");
             let why = "was lost before the command had ended";
             assert!(outcome.stderr.contains(why), "{case}");

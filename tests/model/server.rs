@@ -432,7 +432,8 @@ impl Server {
             Request::Renew(request) => self.renew(clock, session, request, stage, rules),
             Request::HandOff(_) => {
                 let mut handed_off = self.handed_off.iter();
-                let is_allowed = handed_off.all(|(other, by)| *other != owner_id || *by == session);
+                let is_allowed = self.row.owner_id == Some(owner_id)
+                    && handed_off.all(|(other, by)| *other != owner_id || *by == session);
                 if is_allowed {
                     self.handed_off.push((owner_id, session));
                     self.release_queue_lock(session);

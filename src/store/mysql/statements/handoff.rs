@@ -22,14 +22,18 @@ fn name(owner_id: &str) -> String {
 }
 
 /// Hands off the lease of `owner_id`, releases the queue lock, and returns 1 if the hand-off was made. Changes no row.
-/// The packet does not check that the row contains `owner_id`. If the row contains a different owner id, the hand-off
-/// has no effect. Nor does the packet check that the server accepts writes: a server that does not, grants nothing. Either
-/// check would take the server longer than this statement, while the next contender waits.
+///
+/// The row must contain `owner_id` when the command has ended. Otherwise, the database has lost the grant, and the release
+/// must not take a later grant for one that followed the hand-off. The packet does not check that the server accepts
+/// writes: a server that does not, grants nothing.
 pub(in crate::store::mysql) fn hand_off(contender: &Contender, owner_id: OwnerId) -> String {
+    let action = hex(contender.action.as_str());
+    let own = hex(owner_id.bytes());
     format!(
-        "SELECT {REQUEST},IF(GET_LOCK({},0)=1,COALESCE(RELEASE_LOCK({}),0)+1,0)>0 AS answer",
-        name(&hex(owner_id.bytes())),
-        queue_lock_name(&hex(contender.action.as_str())),
+        "SELECT {REQUEST},IF(EXISTS(SELECT 1 FROM dlock_lock WHERE action={action} AND owner_id={own}),\
+         IF(GET_LOCK({},0)=1,COALESCE(RELEASE_LOCK({}),0)+1,0),0)>0 AS answer",
+        name(&own),
+        queue_lock_name(&action),
     )
 }
 

@@ -55,15 +55,8 @@ impl Request {
         if let Some(kind) = by_update(text) {
             return Some(kind);
         }
-        if text.contains("'dlock-handoff:") {
-            // A request that reads the record may first wait for a hand-off. A request that sends a hand-off reads no
-            // table.
-            return Some(match text.contains("FROM dlock_") {
-                true => Kind::Get,
-                false => Kind::Handoff,
-            });
-        }
         let marks = [
+            ("GET_LOCK(CONCAT('dlock-handoff:", Kind::Handoff),
             ("GET_LOCK(", Kind::WaitTurn),
             ("INSERT INTO dlock_waiter", Kind::Enqueue),
             ("FROM dlock_", Kind::Get),
