@@ -15,8 +15,7 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use mysql::{ClientIdentity, Conn, OptsBuilder, Row, SslOpts};
 
-use super::errors::{ConnectError, Phase, connect_error, failure, io_error};
-use crate::mutant::{self, Safeguard};
+use super::errors::{ConnectError, Phase, connect_error, failure};
 use crate::store::check::Check;
 use crate::store::connected::ConnectedServer;
 use crate::store::target::{Address, Secret, SslMode, Target, Tls};
@@ -165,14 +164,7 @@ impl Connection {
     ) -> (Option<Self>, Result<Vec<Vec<Row>>, Failure>) {
         match catch_panic(|| read_all(&mut self.conn, packet, take)) {
             Ok(Ok(sets)) => (Some(self), Ok(sets)),
-            Ok(Err(error)) => {
-                if io_error(&error).is_some() && !mutant::is_disabled(Safeguard::FreshConnection) {
-                    // The server may still wait. It notices that the connection has ended, but not if there is a QUIT to read,
-                    // which the driver's Drop would send.
-                    self.interrupter.interrupt();
-                }
-                (Some(self), Err(failure(&error, Phase::Requesting, target)))
-            }
+            Ok(Err(error)) => (Some(self), Err(failure(&error, Phase::Requesting, target))),
             Err(panic) => {
                 // The driver's Drop would write to a connection in an unknown state.
                 self.interrupter.interrupt();

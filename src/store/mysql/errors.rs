@@ -265,7 +265,7 @@ fn is_tls(error: &Error) -> bool {
 
 /// Returns the I/O error that the driver's error contains, or None if it contains none. The driver wraps socket
 /// timeouts in codec errors.
-pub(super) fn io_error(error: &Error) -> Option<&std::io::Error> {
+fn io_error(error: &Error) -> Option<&std::io::Error> {
     match error {
         Error::IoError(error) => Some(error),
         Error::CodecError(error) => std::error::Error::source(error)?.downcast_ref(),

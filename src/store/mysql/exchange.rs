@@ -317,8 +317,12 @@ impl Database {
             Ok(sets) => Ok((connection, sets)),
             Err(failure) => {
                 self.record_refusal(&failure);
-                if mutant::is_disabled(Safeguard::FreshConnection) {
-                    self.keep(kind, connection)?;
+                match mutant::is_disabled(Safeguard::FreshConnection) {
+                    true => self.keep(kind, connection)?,
+                    // The server may still wait. It then notices the end of the connection, but not if there is a QUIT to
+                    // read, which the driver would send.
+                    false if failure.kind == FailureKind::Unknown => self.interrupter.interrupt(),
+                    false => {}
                 }
                 Err(self.explain_member(failure))
             }
