@@ -33,7 +33,7 @@ use self::ward_work::WardWork;
 use self::work::HoldWork;
 use super::exec;
 use super::exec::nested;
-use super::exec::plan::RunPlan;
+use super::exec::plan::{RunPlan, WorkTexts};
 use super::exec::start::Prepared;
 use super::exec::supervised::SupervisedCommand;
 use crate::cli::hold::{HoldArgs, OnLost};
@@ -85,7 +85,10 @@ pub fn print_failure(status: Status) {
 
 /// Holds the lock for the program at the other ends of stdin and stdout.
 fn hold_for_program(args: HoldArgs, targets: Targets, report: &Report) -> anyhow::Result<Status> {
-    let work = ("the program".to_owned(), holds_for_parent());
+    let work = WorkTexts {
+        name: "the program".to_owned(),
+        shown: holds_for_parent(),
+    };
     let plan = plan(args.run, args.grace, work, &targets)?;
     let reader = input::kind();
     let (stdin, stdout) = input::copies().context("cannot copy stdin and stdout")?;
@@ -113,9 +116,11 @@ fn hold_for_ward(
     report: &Report,
 ) -> anyhow::Result<Status> {
     report.leave_terminal();
-    let work = format!("process {}", ward.pid());
-    let shown = format!("hold {} ({})", ward.pid(), ward.name());
-    let plan = plan(args.run, args.grace, (work, shown), &targets)?;
+    let work = WorkTexts {
+        name: format!("process {}", ward.pid()),
+        shown: format!("hold {} ({})", ward.pid(), ward.name()),
+    };
+    let plan = plan(args.run, args.grace, work, &targets)?;
     let guarded = ward.clone();
     hold(
         (&plan, targets, report),
@@ -140,11 +145,11 @@ fn hold_for_ward(
     )
 }
 
-/// Creates the plan of a hold. `work` is the name of its work in messages, and its description in the tables.
+/// Creates the plan of a hold.
 fn plan(
     args: RunArgs,
     grace: Option<Duration>,
-    work: (String, String),
+    work: WorkTexts,
     targets: &Targets,
 ) -> anyhow::Result<RunPlan> {
     let connect_timeout = args.connect_timeout;

@@ -43,7 +43,7 @@ pub(in crate::commands) struct RunPlan {
     pub(in crate::commands) contenders: Vec<Contender>,
     /// The names, for messages about the whole run.
     pub(in crate::commands) names: String,
-    /// The work, for messages: `the command` or, for example, `process 17`.
+    /// The name of the work in messages.
     pub(in crate::commands) work: String,
     pub(super) keeper: KeeperSettings,
     /// The command and its arguments.
@@ -66,6 +66,14 @@ pub(in crate::commands) struct RunPlan {
     unkept_inside: Vec<&'static str>,
 }
 
+/// The texts about the work of a run.
+pub(in crate::commands) struct WorkTexts {
+    /// The name in messages: `the command` or, for example, `process 17`.
+    pub(in crate::commands) name: String,
+    /// The description in the tables.
+    pub(in crate::commands) shown: String,
+}
+
 /// Maximum number of names of a run. Each has a connection of its own.
 const MAX_NAMES: usize = 16;
 
@@ -83,7 +91,10 @@ impl RunPlan {
             true => command_line::program(&args.command),
             false => command_line::redacted(&args.command),
         };
-        let work = ("the command".to_owned(), shown);
+        let work = WorkTexts {
+            name: "the command".to_owned(),
+            shown,
+        };
         Ok(Self {
             command: args.command,
             hidden_variables: hidden_variables(args.hide_credentials),
@@ -92,7 +103,7 @@ impl RunPlan {
         })
     }
 
-    /// Creates the plan of a run without a command. `work` names its work in messages, and `shown` describes it in the tables.
+    /// Creates the plan of a run that does `work` instead of a command.
     ///
     /// # Errors
     /// Fails if the names are invalid together, or if the ttl is too short for the other durations.
@@ -100,7 +111,7 @@ impl RunPlan {
         args: RunArgs,
         grace: Option<Duration>,
         once: &OnceArgs,
-        (work, shown): (String, String),
+        work: WorkTexts,
         targets: &Targets,
     ) -> Result<Self, ExitError> {
         let usage = |why| ExitError::new(Status::USAGE, why);
@@ -108,7 +119,7 @@ impl RunPlan {
         let actions = sorted(&args.names, once).map_err(usage)?;
         let limit = args.limit();
         let holder = Holder {
-            command: truncated(shown),
+            command: truncated(work.shown),
             ..holder(args.holder, args.note)
         };
         let contender = |action| Contender {
@@ -134,7 +145,7 @@ impl RunPlan {
         };
         Ok(Self {
             names: listed(&actions),
-            work,
+            work: work.name,
             contenders: actions.into_iter().map(contender).collect(),
             keeper: KeeperSettings {
                 timing,

@@ -7,7 +7,6 @@ use crate::event::event_loop::EventLoop;
 use crate::event::queue_reader::QueueReader;
 use crate::lease::Token;
 use crate::lease::timing::Timing;
-use crate::report::Report;
 use crate::report::clock_jump::ClockComparison;
 use crate::report::lease::LeaseReport;
 use crate::store::target::Targets;
@@ -27,7 +26,7 @@ pub(super) struct RunLease<'a> {
 }
 
 impl<'a> RunLease<'a> {
-    /// Starts the database thread of the next lease in `events`, and creates its readers. `work` names the work in messages.
+    /// Starts the database thread of the next lease in `events`, and creates its readers. `texts` reports about the lease.
     ///
     /// # Errors
     /// Fails if the kernel cannot create a thread or a descriptor.
@@ -35,7 +34,7 @@ impl<'a> RunLease<'a> {
         contender: Contender,
         targets: &Targets,
         timing: Timing,
-        (report, work): (&'a Report, &'a str),
+        texts: LeaseReport<'a>,
         events: &mut EventLoop,
     ) -> io::Result<Self> {
         let sender = events.add_lease(contender.clone(), targets.clone(), timing)?;
@@ -44,7 +43,7 @@ impl<'a> RunLease<'a> {
         let (of, reader) = (targets.clone(), contender.clone());
         let address_reader = AddressReader::new(of, reader, timing, sender);
         Ok(Self {
-            texts: LeaseReport::new(report, contender.action.clone(), work, targets.to_string()),
+            texts,
             contender,
             queue_reader,
             address_reader,

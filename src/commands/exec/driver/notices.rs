@@ -17,6 +17,7 @@ use crate::outcome::RunOutcome;
 use crate::protocol::acquire::{Acquire, NotGranted};
 use crate::protocol::keeper::{Keeper, Notice, SessionOwner, SessionsNotEnded};
 use crate::protocol::release::Released;
+use crate::report::lease::LeaseReport;
 use crate::report::log::EventKind;
 use crate::report::{lost_grant, messages};
 use crate::store::session::ListedSession;
@@ -53,13 +54,13 @@ impl Driver<'_> {
             ..self.plan.contenders[self.leases.len()].clone()
         };
         let timing = self.plan.keeper.timing;
-        let lease = RunLease::start(
-            contender,
-            &self.targets,
-            timing,
-            (self.report, &self.plan.work),
-            &mut self.events,
-        )?;
+        let texts = LeaseReport::new(
+            self.report,
+            contender.action.clone(),
+            &self.plan.work,
+            self.targets.to_string(),
+        );
+        let lease = RunLease::start(contender, &self.targets, timing, texts, &mut self.events)?;
         self.leases.push(lease);
         Ok(())
     }
