@@ -92,8 +92,9 @@ impl Address {
 }
 
 impl HttpResponse {
+    /// Parses a whole response.
     #[track_caller]
-    fn parse(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));
         let mut lines = head.lines();
         let status = lines.next().and_then(|line| line.split(' ').nth(1));
