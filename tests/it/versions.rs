@@ -1,6 +1,7 @@
 //! Schema versions: upgrades by `dlock setup`, and programs of two versions on the same tables.
 //!
-//! The newer program is dlock with the next schema version (`src/store/mysql/schema/next.rs`), which writes a column that dlock's tables do not have.
+//! The newer program is dlock with the next schema version (`src/store/mysql/schema/next.rs`), which writes a column that
+//! dlock's tables do not have.
 //!
 //! - `together`: both programs compete for one action
 //! - `upgrade`: the upgrade by `setup`, and its interruptions

@@ -1,5 +1,5 @@
-//! What only benchmarks and long runs need: the environment of compared programs, competitors, large databases,
-//! measurements, and pages with results.
+//! Tools for benchmarks and long runs: the environment of compared programs, competitors, large databases, measurements,
+//! and pages with results.
 
 pub mod etcd;
 pub mod fifo;

@@ -1,4 +1,4 @@
-//! What the tests and the benchmarks share.
+//! Tools for the tests and the benchmarks of dlock.
 //!
 //! - Programs: `servers` starts MariaDB and MySQL, `each_server` runs a test on each of them, `clusters` starts clusters of
 //!   them, `cli_runner` runs dlock, `holder` starts a holder that a test controls, `terminal` provides a pseudo-terminal,

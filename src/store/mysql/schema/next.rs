@@ -1,8 +1,8 @@
 //! The next schema version, for tests in which two versions use the same tables. It has one more column than the
 //! present version.
 //!
-//! Only a dlock with the feature `mutants` contains this schema. With this schema, `statements/history.rs` writes the additional column, so
-//! the program needs tables of the new version.
+//! Only a dlock with the feature `mutants` contains this schema. With this schema, `statements/history.rs` writes the
+//! additional column, so the program needs tables of the new version.
 
 use std::sync::OnceLock;
 
