@@ -187,9 +187,12 @@ fn contender_with_a_broken_rule_is_detected() {
     }
 }
 
-/// Replacements that remove a condition or an assignment from a statement: the effect, the original SQL and its
+/// A replacement that removes a condition or an assignment from a statement: the effect, the original SQL and its
 /// replacement.
-const BROKEN: [(&str, &str, &str); 21] = [
+type Broken = (&'static str, &'static str, &'static str);
+
+/// Half of them run on each server.
+const BROKEN: [Broken; 21] = [
     (
         "a grant from an unknown time counts as a new grant",
         "ROW_COUNT()>0",
@@ -299,26 +302,23 @@ const BROKEN: [(&str, &str, &str); 21] = [
 
 #[test]
 fn broken_statement_is_detected_on_mariadb() {
-    assert_all_found(Flavour::MariaDb);
+    assert_found_on(Flavour::MariaDb, BROKEN.iter().step_by(2));
 }
 
 #[test]
 fn broken_statement_is_detected_on_mysql() {
-    assert_all_found(Flavour::MySql);
+    assert_found_on(Flavour::MySql, BROKEN.iter().skip(1).step_by(2));
 }
 
 #[track_caller]
-fn assert_all_found(flavour: Flavour) {
-    for (effect, original, replacement) in BROKEN {
-        let rewrite = Some((original, replacement));
-        assert_found(
-            flavour,
-            effect,
-            Subject {
-                rewrite,
-                ..Subject::SOUND
-            },
-        );
+fn assert_found_on<'a>(flavour: Flavour, broken: impl Iterator<Item = &'a Broken>) {
+    for (effect, original, replacement) in broken {
+        let rewrite = Some((*original, *replacement));
+        let subject = Subject {
+            rewrite,
+            ..Subject::SOUND
+        };
+        assert_found(flavour, effect, subject);
     }
 }
 

@@ -2,34 +2,43 @@
 
 use std::time::Instant;
 
-use stateright::{Checker, Expectation, HasDiscoveries, Model};
+use stateright::{Checker, CheckerBuilder, Expectation, HasDiscoveries, Model};
 
 use crate::mutation::Run;
 
 /// Number of threads. The smallest machines on which the checker must be fast have two processors.
 const THREADS: usize = 2;
 
+/// Returns the size of a run: `whole` in `make model`, and otherwise `short`.
+pub(crate) fn size<T>(whole: T, short: T) -> T {
+    match std::env::var_os("DLOCK_WHOLE_MODEL") {
+        Some(_) => whole,
+        None => short,
+    }
+}
+
 /// The findings of a search: the failed properties and the possible events by name, each with the steps that lead to it.
 pub(crate) struct Findings(Vec<(&'static str, Vec<String>)>);
 
-/// Searches all states of `run`. Stops at the first property that fails.
+/// Searches all states of `run`. Stops at the first property that fails, and finds the shortest steps to it.
 pub(crate) fn check(name: &str, run: Run) -> Findings {
-    search(name, run, HasDiscoveries::AnyFailures)
+    findings(name, builder(run, HasDiscoveries::AnyFailures).spawn_bfs())
 }
 
-/// Searches the states of `run`. Stops when `property` fails.
+/// Searches the states of `run`. Stops when `property` fails. The steps to a known failure may be long, so the search
+/// goes into the depth, which takes a tenth of the time.
 pub(crate) fn search_for(property: &'static str, name: &str, run: Run) -> Findings {
-    search(name, run, HasDiscoveries::AllOf([property].into()))
+    let end = HasDiscoveries::AllOf([property].into());
+    findings(name, builder(run, end).spawn_dfs())
 }
 
-fn search(name: &str, run: Run, end: HasDiscoveries) -> Findings {
+fn builder(run: Run, end: HasDiscoveries) -> CheckerBuilder<Run> {
+    run.checker().threads(THREADS).finish_when(end)
+}
+
+fn findings(name: &str, checker: impl Checker<Run>) -> Findings {
     let start = Instant::now();
-    let checker = run
-        .checker()
-        .threads(THREADS)
-        .finish_when(end)
-        .spawn_bfs()
-        .join();
+    let checker = checker.join();
     println!(
         "{name}: {} states, {} distinct states, depth {}, {:.1} s",
         checker.state_count(),

@@ -24,6 +24,9 @@
 //! - Leases in slots (`server/slots`): each client has a limit. An operator revokes only leases in the record, and a grant of
 //!   a slot that the database has lost is not written again.
 //!
+//! `make test` searches shorter runs, in which fewer faults happen or fewer ticks pass. `make model` searches the whole
+//! runs (`check::size`).
+//!
 //! `several` checks processes with several locks in a smaller model, without broken connections.
 //!
 //! Time passes in ticks (`time`), and each run has a last tick. A lease lasts four ticks. Within a tick, events happen
@@ -66,7 +69,7 @@ use std::num::NonZeroU32;
 use dlock::lease::limit::Limit;
 use dlock::store::session::SessionPolicy;
 
-use crate::check::{check, search_for};
+use crate::check::{check, search_for, size};
 use crate::mutation::{FaultKinds, LostWrites, Run, Variant};
 use crate::properties::{
     ABANDONED_RELEASED, DEAD_BY_DEADLINE, DEAD_TAKEN_OVER, EARLIER_STATEMENT_ENDED, EXCLUSION,
@@ -85,7 +88,7 @@ fn lease_that_is_held_before_its_command_never_allows_a_second_command() {
     for (faults, revocations, clock_steps) in [(1, 1, &[][..]), (0, 0, &[6])] {
         let run = Run {
             waits_for_others: true,
-            horizon: 6,
+            horizon: size(6, 3),
             faults,
             revocations,
             clock_steps,
@@ -102,7 +105,7 @@ fn no_command_runs_beside_more_commands_than_its_limit_allows() {
         let run = Run {
             limits,
             faults: 1,
-            horizon: 6,
+            horizon: size(6, 5),
             ..Run::sound()
         };
         check("shared and exclusive", run).assert_holds(&[
@@ -120,6 +123,7 @@ fn no_command_runs_beside_more_commands_than_its_limit_allows() {
     let run = Run {
         kinds: FaultKinds::All,
         faults: 1,
+        horizon: size(4, 2),
         ..SLOTS
     };
     check("slots", run).assert_holds(&[HANDED_OVER, SHARED_RUN, LOST_RESPONSE_SURVIVED]);
@@ -131,7 +135,7 @@ fn limits_hold_after_a_clock_that_is_set_or_with_a_third_process() {
     let shared = Run {
         limits: [Limit::ONE, Limit::NONE],
         faults: 1,
-        horizon: 5,
+        horizon: size(5, 3),
         ..Run::sound()
     };
     let run = Run {
@@ -152,6 +156,7 @@ fn limits_hold_after_a_fail_over_that_loses_grants_of_slots() {
     for limits in [[Limit::NONE, Limit::ONE], [Limit::NONE, TWO]] {
         let run = Run {
             limits,
+            faults: size(1, 0),
             horizon: 3,
             ..AFTER_FAIL_OVER
         };
@@ -166,7 +171,9 @@ fn noted_statements_of_dead_holders_count_for_the_limits() {
             limits,
             ..WITH_STATEMENT
         };
-        check("a statement and limits", run).assert_holds(&[HANDED_OVER, NOTE_REMOVED]);
+        let horizon = size(run.horizon, 4);
+        check("a statement and limits", Run { horizon, ..run })
+            .assert_holds(&[HANDED_OVER, NOTE_REMOVED]);
         let variant = Variant::EarlierStatementsIgnored;
         let broken = Run { variant, ..run };
         assert_broken("a note is ignored", broken, STATEMENTS_WITHIN_LIMIT);
@@ -183,7 +190,9 @@ fn note_in_a_slot_outlives_the_next_holder() {
         kinds: FaultKinds::Quits,
         ..WITH_STATEMENT
     };
-    check("a note outlives a holder", run).assert_holds(&[HANDED_OVER, NOTE_REMOVED]);
+    let horizon = size(run.horizon, 3);
+    check("a note outlives a holder", Run { horizon, ..run })
+        .assert_holds(&[HANDED_OVER, NOTE_REMOVED]);
     let rules = Rules {
         noted_slots_are_not_marked: true,
         ..run.rules
@@ -209,7 +218,14 @@ fn program_with_a_published_deadline_never_works_beside_the_next_command() {
         revocations: 1,
         ..PROGRAMS
     };
-    check("programs and an operator", run).assert_holds(&[HANDED_OVER, REVOKED_RELEASED]);
+    check(
+        "programs and an operator",
+        Run {
+            horizon: size(7, 5),
+            ..run
+        },
+    )
+    .assert_holds(&[HANDED_OVER, REVOKED_RELEASED]);
     for (name, variant) in [
         ("the program does not compare", Variant::NoMonitor),
         ("the deadline of a response", Variant::DeadlineFromResponse),
@@ -285,6 +301,7 @@ const TWO: Limit = match NonZeroU32::new(2) {
 #[test]
 fn two_dlock_processes_never_run_two_commands_despite_two_faults() {
     let run = Run {
+        faults: size(2, 1),
         horizon: 6,
         ..Run::sound()
     };
@@ -305,7 +322,7 @@ fn three_dlock_processes_never_run_two_commands_despite_one_fault() {
     let run = Run {
         faults: 1,
         processes: [2, 1],
-        horizon: 5,
+        horizon: size(5, 4),
         ..Run::sound()
     };
     check("three processes", run).assert_holds(&[
@@ -356,7 +373,7 @@ fn revoked_lease_never_allows_a_second_command() {
     let run = Run {
         revocations: 1,
         faults: 1,
-        horizon: 6,
+        horizon: size(6, 5),
         ..Run::sound()
     };
     check("an operator", run).assert_holds(&[
@@ -373,7 +390,7 @@ fn checks_of_the_address_never_allow_a_second_command() {
     let run = Run {
         checks_address: true,
         faults: 1,
-        horizon: 5,
+        horizon: size(5, 4),
         ..Run::sound()
     };
     check("checks of the address", run).assert_holds(&[
@@ -466,6 +483,7 @@ fn noted_statement_never_outlives_the_start_of_the_next_command() {
     for policies in [[SessionPolicy::Kill; 2], [SessionPolicy::Wait; 2]] {
         let run = Run {
             policies,
+            horizon: size(6, 4),
             ..WITH_STATEMENT
         };
         check("a statement", run).assert_holds(&[
@@ -477,7 +495,7 @@ fn noted_statement_never_outlives_the_start_of_the_next_command() {
     // The holder ends the statement of its own command while its connection has a fault.
     let run = Run {
         kinds: FaultKinds::All,
-        horizon: 4,
+        horizon: size(4, 3),
         ..WITH_STATEMENT
     };
     check("a statement and faults of connections", run)
@@ -586,7 +604,7 @@ fn clock_jump_of_the_server_never_allows_a_second_holder() {
             kinds: FaultKinds::StopsAndQuits,
             faults: 1,
             clock_steps,
-            horizon: 7,
+            horizon: size(7, 6),
             ..Run::sound()
         };
         check("clock jumps", run).assert_holds(&[HANDED_OVER, FROZEN_TAKEN_OVER]);
@@ -614,13 +632,19 @@ fn properties_hold_without_named_locks_if_the_clock_is_not_set() {
 fn fail_over_that_loses_a_grant_never_allows_a_second_command() {
     let (two, no_queue_lock) = ([2, 1], WITHOUT_QUEUE_LOCK);
     for (name, run) in [
-        ("a fail-over", AFTER_FAIL_OVER),
+        (
+            "a fail-over",
+            Run {
+                faults: size(1, 0),
+                ..AFTER_FAIL_OVER
+            },
+        ),
         (
             "a fail-over, two processes",
             Run {
                 processes: two,
                 faults: 0,
-                horizon: 8,
+                horizon: size(8, 5),
                 ..AFTER_FAIL_OVER
             },
         ),
@@ -642,6 +666,7 @@ fn fail_over_that_loses_a_grant_never_allows_a_second_command() {
 fn restored_backup_without_a_known_grant_never_allows_a_second_command() {
     let run = Run {
         lost_writes: LostWrites::Restore,
+        faults: size(1, 0),
         horizon: 3,
         ..AFTER_FAIL_OVER
     };
