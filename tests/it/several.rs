@@ -238,7 +238,7 @@ fn check_checks_all_leases_or_the_one_that_is_named() {
             "$dlock" check; echo $?; "$dlock" check web; echo $?; "$dlock" check api; echo $?"#;
         let outcome = several(&database, &["web", "api"])
             .env("dlock", env!("CARGO_BIN_EXE_dlock"))
-            .args(["--ttl=1m", "--", "sh", "-c", script])
+            .args(["--ttl=3m", "--grace=1m", "--", "sh", "-c", script])
             .run();
         outcome.expect(76, "current\n2\n76\n76\n0\n", "lost web: ");
     }

@@ -115,8 +115,8 @@ fn transactions_of_another_server_cost_one_more_packet() {
             .expect(0, "", "");
         let sessions = proxy.sessions().split_off(before);
         let requests = sessions
-            .into_iter()
-            .flat_map(|session| session.requests)
+            .iter()
+            .flat_map(without_hand_off)
             .filter(|request| matches!(request, Request::Query(_)));
         requests.count()
     };

@@ -134,7 +134,7 @@ fn a_server_restart_within_the_lease_does_not_affect_the_command() {
         for is_graceful in [false, true] {
             println!("{flavour}, graceful: {is_graceful}");
             let scene = Scene::on(&server);
-            let holder = scene.holder(&["--ttl", "20s"]);
+            let holder = scene.holder(&["--ttl", "1m"]);
             let waiter = scene.faulty("waiter", &[], "").start();
             scene.queued();
             if is_graceful {
