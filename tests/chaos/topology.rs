@@ -9,8 +9,8 @@ use crate::fault_kind::FaultKind;
 use crate::testbed::Purpose;
 
 /// Length in seconds of the short run on one server of each flavour, and on another topology. `cargo test` runs both.
-const SINGLE_SECONDS: u64 = 45;
-const SHORT_SECONDS: u64 = 25;
+const SINGLE_SECONDS: u64 = 30;
+const SHORT_SECONDS: u64 = 20;
 
 /// The servers of a chaos run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

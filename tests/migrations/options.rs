@@ -71,8 +71,8 @@ impl Options {
         let dlock = std::env::var_os("DLOCK_UNDER_TEST")
             .map_or_else(|| env!("CARGO_BIN_EXE_dlock").into(), PathBuf::from);
         let mut options = Self {
-            rounds: 2,
-            alters: 3,
+            rounds: 1,
+            alters: 1,
             seed: getrandom::u64().expect("the system has random numbers") % 1_000_000,
             flavours: Flavour::ALL.into(),
             tools: Tool::ALL.iter().collect(),
