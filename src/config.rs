@@ -20,9 +20,10 @@ mod url;
 mod value;
 mod variables;
 
-pub use config_file::{ConfigFile, ConfigFileState};
+pub use config_file::ConfigFile;
 pub use error::Error;
 pub use password::VARIABLE as PASSWORD_VARIABLE;
 pub use precedence::{ConnectionSettings, connection_settings};
+pub use settings::Setting;
 pub use text_file::value as text_file_value;
 pub use variables::connection_variables;

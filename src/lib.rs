@@ -43,6 +43,7 @@ use clap::error::ErrorKind;
 
 use crate::cli::{Cli, Command, Format};
 use crate::commands::outer;
+use crate::config::Setting;
 use crate::exit::{ExitError, Status};
 use crate::process::hook;
 use crate::report::log::{EventKind, EventMeta};
@@ -134,9 +135,10 @@ fn dispatch(cli: Cli, report: &Report) -> anyhow::Result<Status> {
             match settings.targets() {
                 Err(error) if cli.common.connection.names_a_source() => Err(error.into()),
                 // No server is needed.
-                _ => {
-                    commands::setup::print(settings.database(), settings.user().unwrap_or("dlock"))
-                }
+                _ => commands::setup::print(
+                    settings.text(Setting::Database),
+                    settings.text(Setting::User).unwrap_or("dlock"),
+                ),
             }
         }
         Command::Setup(_) => commands::setup::run(targets()?, report),

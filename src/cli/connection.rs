@@ -92,7 +92,7 @@ pub struct ConnectionArgs {
     #[arg(long, env = "DLOCK_SSL_KEY", value_name = "PATH", global = true)]
     pub ssl_key: Option<PathBuf>,
 
-    /// The names of the fields that are given on the command line. The other fields come from environment variables.
+    /// The names of the options that are given on the command line. The other options come from environment variables.
     #[arg(skip)]
     pub on_command_line: Vec<String>,
 }
@@ -108,30 +108,7 @@ impl ConnectionArgs {
     pub fn note_command_line(&mut self, matches: &ArgMatches) {
         let is_typed = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
         let ids = matches.ids().map(clap::Id::as_str).filter(is_typed);
-        self.on_command_line = ids.map(str::to_owned).collect();
-    }
-
-    /// Returns the options for which `keep` returns true. The argument of `keep` is true if the option is given on the
-    /// command line, and false if it comes from an environment variable.
-    #[must_use]
-    pub fn filtered(&self, keep: impl Fn(bool) -> bool) -> Self {
-        let keep = |id: &str| keep(self.on_command_line.iter().any(|typed| typed == id));
-        Self {
-            url: self.url.clone().filter(|_| keep("url")),
-            url_file: self.url_file.clone().filter(|_| keep("url_file")),
-            defaults_file: self.defaults_file.clone().filter(|_| keep("defaults_file")),
-            host: self.host.clone().filter(|_| keep("host")),
-            port: self.port.filter(|_| keep("port")),
-            socket: self.socket.clone().filter(|_| keep("socket")),
-            user: self.user.clone().filter(|_| keep("user")),
-            password_file: self.password_file.clone().filter(|_| keep("password_file")),
-            database: self.database.clone().filter(|_| keep("database")),
-            ssl_mode: self.ssl_mode.filter(|_| keep("ssl_mode")),
-            ssl_ca: self.ssl_ca.clone().filter(|_| keep("ssl_ca")),
-            ssl_cert: self.ssl_cert.clone().filter(|_| keep("ssl_cert")),
-            ssl_key: self.ssl_key.clone().filter(|_| keep("ssl_key")),
-            on_command_line: self.on_command_line.clone(),
-        }
+        self.on_command_line = ids.map(|id| id.replace('_', "-")).collect();
     }
 }
 

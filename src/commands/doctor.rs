@@ -1,13 +1,12 @@
 //! `dlock doctor`: checks everything that dlock depends on.
 
-use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 
 use anyhow::Context;
 
 use super::QUERY_TIMEOUT;
 use crate::cli::doctor::DoctorArgs;
-use crate::config::{ConfigFileState, ConnectionSettings};
+use crate::config::{ConnectionSettings, Setting};
 use crate::exit::Status;
 use crate::locks::IO_TIMEOUT;
 use crate::report;
@@ -67,53 +66,29 @@ fn processes() -> Finding {
 
 /// Returns the settings in `targets`, where each of them is set, and the configuration files that exist.
 fn settings_report(settings: &ConnectionSettings, targets: &Targets) -> SettingsReport {
-    let target = targets.first();
-    let (server, port) = match &target.address {
-        _ if targets.are_several() => (("host", targets.to_string()), None),
-        Address::Tcp { host, port } => (("host", host.clone()), Some(("port", port.to_string()))),
-        Address::Socket(path) => (("socket", path.display().to_string()), None),
+    let value = |setting| match (setting, &targets.first().address) {
+        (Setting::Host, _) if targets.are_several() => Some(targets.to_string()),
+        (Setting::Host, Address::Tcp { host, .. }) => Some(host.clone()),
+        (Setting::Port, Address::Tcp { port, .. }) if !targets.are_several() => {
+            Some(port.to_string())
+        }
+        (Setting::Port, _) => None,
+        (Setting::SslMode, _) => Some(ssl_modes(targets)),
+        (setting, _) => settings.text(setting).map(str::to_owned),
     };
-    let path = |path: &Path| path.display().to_string();
-    let identity = target.tls.identity.as_ref();
-    let files = [
-        ("ssl-ca", target.tls.ca.as_ref()),
-        ("ssl-cert", identity.map(|(cert, _)| cert)),
-        ("ssl-key", identity.map(|(_, key)| key)),
-    ];
-    let files = files
-        .into_iter()
-        .filter_map(|(name, file)| Some((name, Some(path(file?)))));
-    let with_value = |(name, value)| (name, Some(value));
-    let lines = [with_value(server)]
-        .into_iter()
-        .chain(port.map(with_value))
-        .chain([
-            ("user", Some(target.user.clone())),
-            ("password", None),
-            ("database", Some(target.database.clone())),
-            ("ssl-mode", Some(ssl_modes(targets))),
-        ])
-        .chain(files);
-    let lines = lines.map(|(name, value)| SettingLine {
-        name,
-        value,
-        origin: settings.origin(name).map(str::to_owned),
+    let lines = Setting::ALL.iter().map(|setting| SettingLine {
+        name: setting.name(),
+        value: value(*setting),
+        origin: settings.origin(*setting).map(str::to_owned),
     });
-    let config_files = settings.files().iter().filter_map(|file| {
-        let ignored_because_of = match &file.state {
-            ConfigFileState::Missing => return None,
-            ConfigFileState::Ignored(_) if !file.path.exists() => return None,
-            ConfigFileState::Ignored(origin) => Some(origin.clone()),
-            ConfigFileState::Read => None,
-        };
-        Some(ConfigFileLine {
-            path: path(&file.path),
-            ignored_because_of,
-        })
+    let lines = lines.filter(|line| line.value.is_some() || line.name == Setting::Password.name());
+    let files = settings.files().iter().map(|file| ConfigFileLine {
+        path: file.path.display().to_string(),
+        ignored_because_of: file.ignored_because_of.clone(),
     });
     SettingsReport {
         settings: lines.collect(),
-        files: config_files.collect(),
+        files: files.collect(),
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::Error;
 use super::option_file;
-use super::settings::Source;
+use super::settings::Settings;
 
 /// The configuration file of the machine.
 const SYSTEM_FILE: &str = "/etc/dlock.cnf";
@@ -19,25 +19,14 @@ const SYSTEM_FILE: &str = "/etc/dlock.cnf";
 /// The configuration file of a user, relative to the folder of the user's configuration files.
 const USER_FILE: &str = "dlock/dlock.cnf";
 
-/// A configuration file, and whether it was read.
+/// A configuration file that exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigFile {
     /// Path of the file.
     pub path: PathBuf,
-    /// Whether the file was read.
-    pub state: ConfigFileState,
-}
-
-/// Whether a configuration file was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ConfigFileState {
-    /// The file was read.
-    Read,
-    /// The file does not exist.
-    Missing,
-    /// The file was ignored, because a source with higher precedence sets the server. Contains the origin of the
-    /// server.
-    Ignored(String),
+    /// Origin of the server if the file was ignored, because a source with higher precedence sets the server. None if
+    /// the file was read.
+    pub ignored_because_of: Option<String>,
 }
 
 /// Returns the paths of the configuration files, from highest to lowest precedence. `environment` returns the value of
@@ -55,28 +44,28 @@ pub(super) fn paths(environment: &impl Fn(&str) -> Option<OsString>) -> Vec<Path
     user_file.into_iter().chain([SYSTEM_FILE.into()]).collect()
 }
 
-/// Adds the settings of the configuration files at `paths` that are missing in `source`. Returns the settings, and
-/// which files were read.
+/// Adds the settings of the configuration files at `paths` that are missing in `settings`. Returns the settings, and the
+/// files that exist.
 ///
 /// # Errors
 /// Fails if a file exists and cannot be read or is invalid. A file that is ignored is not opened.
 pub(super) fn add(
-    mut source: Source,
-    paths: Vec<PathBuf>,
-) -> Result<(Source, Vec<ConfigFile>), Error> {
+    mut settings: Settings,
+    mut paths: Vec<PathBuf>,
+) -> Result<(Settings, Vec<ConfigFile>), Error> {
     let mut files = Vec::new();
+    paths.retain(|path| !is_missing(path));
     for path in paths {
-        let state = match source.server_origin() {
-            Some(origin) => ConfigFileState::Ignored(origin.to_owned()),
-            None if is_missing(&path) => ConfigFileState::Missing,
-            None => {
-                source = source.or(option_file::read_dlock_group(&path)?);
-                ConfigFileState::Read
-            }
-        };
-        files.push(ConfigFile { path, state });
+        let ignored_because_of = settings.server_origin().map(str::to_owned);
+        if ignored_because_of.is_none() {
+            settings = settings.or(option_file::read_dlock_group(&path)?);
+        }
+        files.push(ConfigFile {
+            path,
+            ignored_because_of,
+        });
     }
-    Ok((source, files))
+    Ok((settings, files))
 }
 
 /// Returns true if the file does not exist. The home folder of some accounts is `/dev/null`, which is not a folder.

@@ -4,9 +4,10 @@
 //! A host other than localhost together with a socket is refused, because one of the two settings usually comes from a
 //! forgotten variable. If dlock used the wrong one, it would acquire the lock on a different server.
 
+use std::ffi::OsString;
+
 use super::error::Error;
-use super::settings::{Endpoint, Partial, Source, is_localhost};
-use super::value::{self, InvalidValue};
+use super::settings::{Setting, Settings};
 use crate::cli::connection::ConnectionArgs;
 
 /// Where the value of an option is given.
@@ -25,35 +26,46 @@ impl Level {
         }
     }
 
-    /// Returns the part of `args` that is given at this level.
-    pub(super) fn of(self, args: &ConnectionArgs) -> ConnectionArgs {
-        args.filtered(|is_on_command_line| is_on_command_line == (self == Self::CommandLine))
+    /// Returns true if the option `name` is given at this level, if it is given.
+    pub(super) fn has(self, args: &ConnectionArgs, name: &str) -> bool {
+        let is_typed = args.on_command_line.iter().any(|typed| typed == name);
+        is_typed == (self == Self::CommandLine)
     }
 }
 
 /// Returns the settings in `args`, which are given at `level`. Ignores the URL and the files in `args`.
-pub(super) fn settings(args: &ConnectionArgs, level: Level) -> Result<Source, Error> {
-    let hosts = checked(args.host.as_deref(), level, "host", value::hosts)?;
-    let endpoint = match (hosts, args.socket.clone()) {
-        (Some(hosts), Some(_)) if !is_localhost(&hosts) => {
-            return Err(both_set(level, "host", "socket"));
-        }
-        (_, Some(socket)) => Some(Endpoint::Socket(socket)),
-        (Some(hosts), None) => Some(Endpoint::Hosts(hosts)),
-        (None, None) => None,
-    };
-    let settings = Partial {
-        endpoint,
-        port: checked(args.port, level, "port", value::port_number)?,
-        user: checked(args.user.as_deref(), level, "user", value::name)?,
-        password: None,
-        database: checked(args.database.as_deref(), level, "database", value::name)?,
-        ssl_mode: args.ssl_mode,
-        ssl_ca: args.ssl_ca.clone(),
-        ssl_cert: args.ssl_cert.clone(),
-        ssl_key: args.ssl_key.clone(),
-    };
-    Ok(Source::new(settings, |name| level.origin(name)))
+pub(super) fn settings(args: &ConnectionArgs, level: Level) -> Result<Settings, Error> {
+    let options: [(Setting, Option<OsString>); 9] = [
+        (Setting::Host, args.host.as_ref().map(OsString::from)),
+        (Setting::Port, args.port.map(|port| port.to_string().into())),
+        (Setting::Socket, args.socket.as_ref().map(OsString::from)),
+        (Setting::User, args.user.as_ref().map(OsString::from)),
+        (
+            Setting::Database,
+            args.database.as_ref().map(OsString::from),
+        ),
+        (
+            Setting::SslMode,
+            args.ssl_mode.map(|mode| mode.to_string().into()),
+        ),
+        (Setting::SslCa, args.ssl_ca.as_ref().map(OsString::from)),
+        (Setting::SslCert, args.ssl_cert.as_ref().map(OsString::from)),
+        (Setting::SslKey, args.ssl_key.as_ref().map(OsString::from)),
+    ];
+    let mut settings = Settings::default();
+    for (setting, value) in options {
+        let Some(value) = value.filter(|_| level.has(args, setting.name())) else {
+            continue;
+        };
+        let origin = level.origin(setting.name());
+        let invalid = |fault| Error::usage(format!("{origin} {fault}"));
+        let text = value.into_string().map_err(|_| invalid("is not UTF-8"))?;
+        settings.set(setting, text, &origin).map_err(invalid)?;
+    }
+    match settings.has_host_and_socket() {
+        true => Err(both_set(level, "host", "socket")),
+        false => Ok(settings),
+    }
 }
 
 /// Returns the error for two options that exclude each other and are both given at `level`.
@@ -65,24 +77,10 @@ pub(super) fn both_set(level: Level, one: &str, other: &str) -> Error {
     ))
 }
 
-/// Applies `check` to `given`, the value of the setting `name`. Returns None if `given` is None.
-fn checked<A, B>(
-    given: Option<A>,
-    level: Level,
-    name: &str,
-    check: impl Fn(A) -> Result<B, InvalidValue>,
-) -> Result<Option<B>, Error> {
-    given
-        .map(check)
-        .transpose()
-        .map_err(|fault| Error::usage(format!("{} {fault}", level.origin(name))))
-}
-
 #[cfg(test)]
 mod tests {
     use super::{Level, settings};
     use crate::cli::connection::ConnectionArgs;
-    use crate::config::settings::Endpoint;
     use crate::exit::Status;
 
     #[test]
@@ -102,57 +100,47 @@ mod tests {
         }
 
         args.host = Some("localhost".into());
-        let source = settings(&args, Level::Environment)
+        let settings = settings(&args, Level::Environment)
             .expect("the mysql client accepts localhost with a socket");
-        assert_eq!(
-            source.settings.endpoint,
-            Some(Endpoint::Socket("/run/sock".into()))
-        );
+        assert_eq!(settings.texts(), [("socket", "/run/sock")]);
     }
 
     #[test]
     fn invalid_value_is_reported_with_the_option_or_the_variable() {
         let text = |text: &str| Some(text.to_owned());
-        for (args, wanted) in [
-            (
-                ConnectionArgs {
-                    host: text("S3NTINEL@db"),
-                    ..ConnectionArgs::default()
-                },
-                "is not a host name",
-            ),
-            (
-                ConnectionArgs {
-                    port: Some(0),
-                    ..ConnectionArgs::default()
-                },
-                "must be a number from 1",
-            ),
-            (
-                ConnectionArgs {
-                    user: text(""),
-                    ..ConnectionArgs::default()
-                },
-                "is empty",
-            ),
-            (
-                ConnectionArgs {
-                    database: text(""),
-                    ..ConnectionArgs::default()
-                },
-                "is empty",
-            ),
+        let valid = ConnectionArgs::default();
+        let host = ConnectionArgs {
+            host: text("S3NTINEL@db"),
+            ..valid.clone()
+        };
+        let port = ConnectionArgs {
+            port: Some(0),
+            ..valid.clone()
+        };
+        let user = ConnectionArgs {
+            user: text(""),
+            ..valid.clone()
+        };
+        let database = ConnectionArgs {
+            database: text(""),
+            ..valid
+        };
+        for (mut args, name, fault) in [
+            (host, "host", "is not a host name or an IP address"),
+            (port, "port", "must be a number from 1 to 65535"),
+            (user, "user", "is empty"),
+            (database, "database", "is empty"),
         ] {
-            for (level, name) in [(Level::CommandLine, "--"), (Level::Environment, "DLOCK_")] {
-                let error = settings(&args, level)
-                    .expect_err("the setting is invalid")
-                    .to_string();
-                assert!(
-                    error.starts_with(name)
-                        && error.contains(&format!(" {wanted}"))
-                        && !error.contains("S3NTINEL"),
-                    "{error}"
-                );
+            let variable = settings(&args, Level::Environment).expect_err("an invalid variable");
+            args.on_command_line = vec![name.to_owned()];
+            let option = settings(&args, Level::CommandLine).expect_err("an invalid option");
+            for (error, origin) in [
+                (option, format!("--{name} {fault}")),
+                (variable, format!("DLOCK_{} {fault}", name.to_uppercase())),
+            ] {
+                let error = error.to_string();
+                let is_right = error.starts_with(&origin) && !error.contains("S3NTINEL");
+                assert!(is_right, "{error}");
             }
         }
     }

@@ -18,30 +18,30 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::error::Error;
-use super::option_group::{Assignment, Group, KNOWN};
+use super::option_group::{Assignment, Group, known_options};
 use super::option_line::{self, OptionLine};
-use super::settings::Source;
+use super::settings::Settings;
 use super::text_file::{TextFile, unreadable};
 
 /// Maximum depth of included files. The `mysql` client has the same limit.
 const MAX_DEPTH: usize = 10;
 
 /// Reads the settings in the groups `[client]` and `[dlock]` from the file at `path` and the files that it includes.
-pub(super) fn read(path: &Path) -> Result<Source, Error> {
+pub(super) fn read(path: &Path) -> Result<Settings, Error> {
     let mut groups = Groups {
         client: Some(Group::default()),
         ..Groups::default()
     };
     groups.read(path, 0)?;
     let client = groups.client.unwrap_or_default();
-    Ok(groups.dlock.into_source().or(client.into_source()))
+    Ok(groups.dlock.into_settings().or(client.into_settings()))
 }
 
 /// Reads the settings in the group `[dlock]` from the file at `path` and the files that it includes.
-pub(super) fn read_dlock_group(path: &Path) -> Result<Source, Error> {
+pub(super) fn read_dlock_group(path: &Path) -> Result<Settings, Error> {
     let mut groups = Groups::default();
     groups.read(path, 0)?;
-    Ok(groups.dlock.into_source())
+    Ok(groups.dlock.into_settings())
 }
 
 #[derive(Default)]
@@ -147,7 +147,8 @@ impl Groups {
             .map_err(|fault| format!("{key} {fault}"))?
         {
             Assignment::Unknown if matches!(section, Section::Dlock) && !loose => Err(format!(
-                "unknown option in [dlock]; the known options are {KNOWN}"
+                "unknown option in [dlock]; the known options are {}",
+                known_options()
             )),
             assignment => Ok(assignment),
         }

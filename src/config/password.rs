@@ -1,32 +1,28 @@
 //! The password from `--password-file` or from the variable `DLOCK_PASSWORD`.
 //!
-//! dlock has no flag for the password itself, because other users of the machine can read the command line. After a
-//! successful check, dlock stores the password only in a [`Secret`].
+//! dlock has no flag for the password itself, because other users of the machine can read the command line.
 
 use std::ffi::OsString;
 use std::path::Path;
 
 use super::error::Error;
-use super::settings::{Partial, Source};
+use super::settings::{Setting, Settings};
 use super::text_file;
-use crate::store::target::Secret;
 
 /// The variable that contains the password itself.
 pub const VARIABLE: &str = "DLOCK_PASSWORD";
 
 /// Reads the password from `file`. If `file` is None, the password is `variable`, the value of [`VARIABLE`]. The result
 /// is empty if neither is set.
-pub(super) fn read(file: Option<&Path>, variable: Option<OsString>) -> Result<Source, Error> {
+pub(super) fn read(file: Option<&Path>, variable: Option<OsString>) -> Result<Settings, Error> {
+    let mut settings = Settings::default();
     let (text, origin) = match (file, variable) {
         (Some(path), _) => (text_file::value(path)?, path.display().to_string()),
         (None, Some(text)) => (checked(text)?, VARIABLE.to_owned()),
-        (None, None) => return Ok(Source::default()),
+        (None, None) => return Ok(settings),
     };
-    let settings = Partial {
-        password: Some(Secret::new(text)),
-        ..Partial::default()
-    };
-    Ok(Source::new(settings, |_| origin.clone()))
+    settings.set_valid(Setting::Password, text, &origin);
+    Ok(settings)
 }
 
 fn checked(text: OsString) -> Result<String, Error> {
@@ -50,8 +46,8 @@ mod tests {
     use std::os::unix::ffi::OsStringExt;
 
     use super::read;
+    use crate::config::settings::Setting;
     use crate::exit::Status;
-    use crate::store::target::Secret;
 
     #[test]
     fn password_file_overrides_the_variable() {
@@ -64,10 +60,9 @@ mod tests {
             (None, variable(), Some(("from variable", "DLOCK_PASSWORD"))),
             (None, None, None),
         ] {
-            let source = read(file, variable).expect("the settings are valid");
-            let password = source.settings.password.as_ref().map(Secret::reveal);
-            let origin = source.origins.get("password").map(String::as_str);
-            assert_eq!(password.zip(origin), wanted);
+            let settings = read(file, variable).expect("the settings are valid");
+            let password = settings.text(Setting::Password);
+            assert_eq!(password.zip(settings.origin(Setting::Password)), wanted);
         }
     }
 

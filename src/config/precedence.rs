@@ -13,16 +13,18 @@
 //! settings. Otherwise dlock would report an error in a file only when the user removes the variable that overrides the
 //! file.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use super::config_file::{self, ConfigFile, ConfigFileState};
+use super::config_file::{self, ConfigFile};
 use super::error::Error;
 use super::flags::{self, Level, both_set};
-use super::settings::{Endpoint, HostEntry, Partial, Source};
+use super::settings::{Setting, Settings};
+use super::value::{self, HostEntry};
 use super::{option_file, password, text_file, tls, url};
 use crate::cli::connection::ConnectionArgs;
-use crate::store::target::{Address, Target, Targets};
+use crate::store::target::{Address, Secret, Target, Targets};
 
 /// The port that IANA has assigned to MySQL.
 const PORT: u16 = 3306;
@@ -30,7 +32,7 @@ const PORT: u16 = 3306;
 /// The connection settings of all sources, which may be incomplete.
 #[derive(Debug)]
 pub struct ConnectionSettings {
-    source: Source,
+    settings: Settings,
     files: Vec<ConfigFile>,
 }
 
@@ -55,58 +57,59 @@ fn with_files(
     environment: impl Fn(&str) -> Option<OsString>,
     files: Vec<PathBuf>,
 ) -> Result<ConnectionSettings, Error> {
-    let typed = Level::CommandLine.of(args);
-    let mut inherited = Level::Environment.of(args);
-    if typed.url.is_some() || typed.url_file.is_some() {
-        (inherited.url, inherited.url_file) = (None, None);
-    }
-    let typed_settings = single_settings(&typed, Level::CommandLine, None)?;
-    let inherited_settings = single_settings(
-        &inherited,
-        Level::Environment,
-        environment(password::VARIABLE),
-    )?;
-    let url_file = match typed.url_file.as_ref().or(inherited.url_file.as_ref()) {
-        Some(path) => {
-            let settings = url::parse(&text_file::value(path)?)
-                .map_err(|fault| Error::file(format!("{}: the URL {fault}", path.display())))?;
-            Source::new(settings, |_| path.display().to_string())
-        }
-        None => Source::default(),
+    let (url_level, url) = url_settings(args)?;
+    let url_at = |level| match url_level == level {
+        true => url.clone(),
+        false => Settings::default(),
     };
-    let option_file = match &args.defaults_file {
-        Some(path) => option_file::read(path)?,
-        None => Source::default(),
+    let password = |level: Level, variable| {
+        let file = args.password_file.as_deref();
+        password::read(file.filter(|_| level.has(args, "password-file")), variable)
     };
-    let specified = typed_settings
-        .or(inherited_settings)
-        .or(url_file)
-        .or(option_file);
-    let (source, files) = config_file::add(specified, files)?;
-    Ok(ConnectionSettings { source, files })
+    let option_file = args.defaults_file.as_deref().map(option_file::read);
+    let sources = [
+        flags::settings(args, Level::CommandLine)?,
+        password(Level::CommandLine, None)?,
+        url_at(Some(Level::CommandLine)),
+        flags::settings(args, Level::Environment)?,
+        password(Level::Environment, environment(password::VARIABLE))?,
+        url_at(Some(Level::Environment)),
+        url_at(None),
+        option_file.transpose()?.unwrap_or_default(),
+    ];
+    let specified = sources.into_iter().fold(Settings::default(), Settings::or);
+    let (settings, files) = config_file::add(specified, files)?;
+    Ok(ConnectionSettings { settings, files })
 }
 
-/// Returns the settings in `args`, which are given at `level`, except those in the URL file and the option file.
-/// `password` is the value of the variable that contains the password.
-fn single_settings(
-    args: &ConnectionArgs,
-    level: Level,
-    password: Option<OsString>,
-) -> Result<Source, Error> {
-    if args.url.is_some() && args.url_file.is_some() {
-        return Err(both_set(level, "url", "url-file"));
-    }
-    let password = password::read(args.password_file.as_deref(), password)?;
-    let url = match &args.url {
-        Some(text) => {
-            let origin = level.origin("url");
-            let settings = url::parse(text)
-                .map_err(|fault| Error::usage(format!("the URL in {origin} {fault}")))?;
-            Source::new(settings, |_| origin.clone())
-        }
-        None => Source::default(),
+/// Returns the settings in the URL, and the level at which it is given. None if the URL is in a file. A URL or a URL file
+/// on the command line replaces both variables.
+fn url_settings(args: &ConnectionArgs) -> Result<(Option<Level>, Settings), Error> {
+    let at = |level: Level| {
+        let url = args.url.as_deref().filter(|_| level.has(args, "url"));
+        let file = args.url_file.as_deref();
+        (url, file.filter(|_| level.has(args, "url-file")))
     };
-    Ok(flags::settings(args, level)?.or(password).or(url))
+    let (level, options) = match at(Level::CommandLine) {
+        (None, None) => (Level::Environment, at(Level::Environment)),
+        typed => (Level::CommandLine, typed),
+    };
+    match options {
+        (Some(_), Some(_)) => Err(both_set(level, "url", "url-file")),
+        (Some(text), None) => {
+            let origin = level.origin("url");
+            let invalid = |fault| Error::usage(format!("the URL in {origin} {fault}"));
+            let settings = url::parse(text, &origin).map_err(invalid)?;
+            Ok((Some(level), settings))
+        }
+        (None, Some(path)) => {
+            let origin = path.display().to_string();
+            let invalid = |fault| Error::file(format!("{origin}: the URL {fault}"));
+            let settings = url::parse(&text_file::value(path)?, &origin).map_err(invalid)?;
+            Ok((None, settings))
+        }
+        (None, None) => Ok((None, Settings::default())),
+    }
 }
 
 impl ConnectionSettings {
@@ -116,83 +119,64 @@ impl ConnectionSettings {
     /// Fails if the server, the user or the database is missing, if the list of hosts contains a server twice, or if the
     /// TLS settings are incomplete.
     pub fn targets(&self) -> Result<Targets, Error> {
-        let merged = self.source.settings.clone();
-        let (Some(endpoint), Some(user), Some(database)) =
-            (merged.endpoint, merged.user, merged.database)
-        else {
-            return Err(Error::usage(self.missing()));
-        };
-        let default_port = merged.port.unwrap_or(PORT);
+        let settings = &self.settings;
+        let missing = || Error::usage(self.missing());
+        let default_port = settings.parsed(Setting::Port, value::port)?;
         let address = |HostEntry { host, port }| Address::Tcp {
             host,
-            port: port.unwrap_or(default_port),
+            port: port.or(default_port).unwrap_or(PORT),
         };
-        let addresses: Vec<Address> = match endpoint {
-            Endpoint::Hosts(hosts) => hosts.into_iter().map(address).collect(),
-            Endpoint::Socket(path) => vec![Address::Socket(path)],
-        };
+        let hosts = settings.parsed(Setting::Host, value::hosts)?;
+        let hosts = hosts.into_iter().flatten().map(address);
+        let socket = settings.parsed(Setting::Socket, value::path)?;
+        let addresses: Vec<Address> = hosts.chain(socket.map(Address::Socket)).collect();
+        let user = self.text(Setting::User).ok_or_else(missing)?;
+        let database = self.text(Setting::Database).ok_or_else(missing)?;
         self.refuse_duplicates(&addresses)?;
-        let password = merged
-            .password
-            .filter(|password| !password.reveal().is_empty());
+        let password = settings.text(Setting::Password);
         let target = |address: Address| {
-            let tls = tls::settings(
-                &address,
-                merged.ssl_mode,
-                merged.ssl_ca.clone(),
-                merged.ssl_cert.clone(),
-                merged.ssl_key.clone(),
-            )?;
             Ok(Target {
+                tls: tls::settings(&address, settings)?,
                 address,
-                user: user.clone(),
-                password: password.clone(),
-                database: database.clone(),
-                tls,
+                user: user.to_owned(),
+                password: password
+                    .filter(|text| !text.is_empty())
+                    .map(|text| Secret::new(text.to_owned())),
+                database: database.to_owned(),
             })
         };
         let all: Result<Vec<Target>, Error> = addresses.into_iter().map(target).collect();
         let mut all = all?.into_iter();
-        let first = all.next().ok_or_else(|| Error::usage(self.missing()))?;
-        let mut targets = Targets::from(first);
+        let mut targets = Targets::from(all.next().ok_or_else(missing)?);
         targets.extend(all);
         Ok(targets)
     }
 
     /// Fails if two of `addresses` are equal. Upper and lower case are equal in host names.
     fn refuse_duplicates(&self, addresses: &[Address]) -> Result<(), Error> {
-        let names: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-        let is_repeated = |(number, name): (usize, &String)| {
-            names[..number]
-                .iter()
-                .any(|it| it.eq_ignore_ascii_case(name))
-        };
-        match names.iter().enumerate().any(is_repeated) {
-            true => Err(Error::usage(format!(
+        let mut names = BTreeSet::new();
+        let mut is_new = |address: &Address| names.insert(address.to_string().to_ascii_lowercase());
+        match addresses.iter().all(&mut is_new) {
+            true => Ok(()),
+            false => Err(Error::usage(format!(
                 "{} contains the same host and port twice",
-                self.origin("host").unwrap_or("the list of hosts")
+                self.origin(Setting::Host).unwrap_or("the list of hosts")
             ))),
-            false => Ok(()),
         }
     }
 
-    /// Returns the database. None if no source sets it.
+    /// Returns the value of `setting`. None for the password, and if no source sets it.
     #[must_use]
-    pub fn database(&self) -> Option<&str> {
-        self.source.settings.database.as_deref()
+    pub fn text(&self, setting: Setting) -> Option<&str> {
+        let text = self.settings.text(setting);
+        text.filter(|_| setting != Setting::Password)
     }
 
-    /// Returns the user. None if no source sets it.
+    /// Returns where `setting` is set: an option, an environment variable, a path, or a path and a line. None if no
+    /// source sets it.
     #[must_use]
-    pub fn user(&self) -> Option<&str> {
-        self.source.settings.user.as_deref()
-    }
-
-    /// Returns where the setting `name` is set: an option, an environment variable, a path, or a path and a line.
-    /// `name` is spelled as in option files. None if no source sets it.
-    #[must_use]
-    pub fn origin(&self, name: &str) -> Option<&str> {
-        self.source.origins.get(name).map(String::as_str)
+    pub fn origin(&self, setting: Setting) -> Option<&str> {
+        self.settings.origin(setting)
     }
 
     /// Returns the configuration files, from highest to lowest precedence.
@@ -203,32 +187,27 @@ impl ConnectionSettings {
 
     /// Returns a message that lists all missing settings, so that the user can add all of them after the first failure.
     fn missing(&self) -> String {
-        let Partial {
-            endpoint,
-            user,
-            database,
-            ..
-        } = &self.source.settings;
+        let has = |setting| self.settings.contains(setting);
         let absent: Vec<&str> = [
             (
-                endpoint.is_none(),
+                has(Setting::Host) || has(Setting::Socket),
                 "no server (set --host or DLOCK_HOST, --socket or DLOCK_SOCKET)",
             ),
-            (user.is_none(), "no user (set --user or DLOCK_USER)"),
+            (has(Setting::User), "no user (set --user or DLOCK_USER)"),
             (
-                database.is_none(),
+                has(Setting::Database),
                 "no database (set --database or DLOCK_DATABASE)",
             ),
         ]
         .into_iter()
-        .filter_map(|(is_absent, what)| is_absent.then_some(what))
+        .filter_map(|(is_set, what)| (!is_set).then_some(what))
         .collect();
-        let ignored = self.files.iter().find_map(|file| match &file.state {
-            ConfigFileState::Ignored(origin) if file.path.exists() => Some(format!(
-                "; {} is ignored, because {origin} sets the server",
-                file.path.display()
-            )),
-            _ => None,
+        let ignored = self.files.iter().find_map(|file| {
+            let origin = file.ignored_because_of.as_ref()?;
+            let path = file.path.display();
+            Some(format!(
+                "; {path} is ignored, because {origin} sets the server"
+            ))
         });
         format!(
             "{}; alternatively, use a URL (--url or DLOCK_URL), an option file (--defaults-file) or a configuration \

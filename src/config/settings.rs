@@ -1,120 +1,169 @@
-//! The settings of one source, which may be incomplete, and the merge of two sources.
+//! The connection settings: the value of each setting, and where it is set.
 //!
-//! Settings are merged field by field. Host and socket are one field, [`Endpoint`], so that a host from one source
-//! overrides a socket from a source with lower precedence, and vice versa. Otherwise dlock could acquire the lock on
-//! the wrong server.
+//! Each source of settings sets pairs of a [`Setting`] and a text. A text is checked when it is set, so that the error
+//! names the source. The texts of all settings are [`Secret`]s, because a user may have put the password into the wrong
+//! option.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use crate::store::target::{Secret, SslMode};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 
-/// The hosts or the socket of the server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Endpoint {
-    /// The hosts, in the order in which dlock tries them. There is at least one.
-    Hosts(Vec<HostEntry>),
-    /// The path of a Unix socket.
-    Socket(PathBuf),
-}
+use super::error::Error;
+use super::value::{self, InvalidValue};
+use crate::store::target::Secret;
 
-/// One entry of a list of hosts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct HostEntry {
-    /// A valid host name or IP address, without brackets.
-    pub(super) host: String,
-    /// The port of this entry. None uses the port of all entries that have none.
-    pub(super) port: Option<u16>,
-}
-
-/// Returns true if `hosts` is only `localhost`, without a port. As in the `mysql` client, a socket is then allowed.
-pub(super) fn is_localhost(hosts: &[HostEntry]) -> bool {
-    matches!(hosts, [HostEntry { host, port: None }] if host.eq_ignore_ascii_case("localhost"))
-}
-
-/// The settings of one source, or of several merged sources. None means that none of these sources sets the field.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Partial {
-    pub(super) endpoint: Option<Endpoint>,
-    pub(super) port: Option<u16>,
-    pub(super) user: Option<String>,
+/// A connection setting.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, EnumString, IntoStaticStr, VariantArray,
+)]
+#[strum(serialize_all = "kebab-case")]
+pub enum Setting {
+    /// One host or a list of hosts.
+    Host,
+    /// The port of the hosts that specify no port.
+    Port,
+    /// Path of a Unix socket.
+    Socket,
+    /// User name of the account.
+    User,
     /// If the password is empty, dlock logs in without a password. An empty password also overrides sources with lower
     /// precedence.
-    pub(super) password: Option<Secret>,
-    pub(super) database: Option<String>,
-    pub(super) ssl_mode: Option<SslMode>,
-    pub(super) ssl_ca: Option<PathBuf>,
-    pub(super) ssl_cert: Option<PathBuf>,
-    pub(super) ssl_key: Option<PathBuf>,
+    Password,
+    /// Database that contains dlock's tables.
+    Database,
+    /// TLS mode.
+    SslMode,
+    /// File with CA certificates.
+    SslCa,
+    /// File with the client certificate.
+    SslCert,
+    /// File with the private key of the client certificate.
+    SslKey,
 }
 
-impl Partial {
-    /// Fills missing fields from `lower`, the settings with lower precedence.
-    pub(super) fn or(self, lower: Self) -> Self {
-        Self {
-            endpoint: self.endpoint.or(lower.endpoint),
-            port: self.port.or(lower.port),
-            user: self.user.or(lower.user),
-            password: self.password.or(lower.password),
-            database: self.database.or(lower.database),
-            ssl_mode: self.ssl_mode.or(lower.ssl_mode),
-            ssl_ca: self.ssl_ca.or(lower.ssl_ca),
-            ssl_cert: self.ssl_cert.or(lower.ssl_cert),
-            ssl_key: self.ssl_key.or(lower.ssl_key),
+impl Setting {
+    /// All settings, in the order in which `dlock doctor` shows them.
+    pub const ALL: &'static [Self] = Self::VARIANTS;
+
+    /// Returns the name, as option files spell it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// Checks that `text` is a value of this setting.
+    fn check(self, text: &str) -> Result<(), InvalidValue> {
+        match self {
+            Self::Host => value::hosts(text).map(drop),
+            Self::Port => value::port(text).map(drop),
+            Self::User | Self::Database => value::name(text).map(drop),
+            Self::Password => Ok(()),
+            Self::SslMode => value::ssl_mode(text).map(drop),
+            Self::Socket | Self::SslCa | Self::SslCert | Self::SslKey => {
+                value::path(text).map(drop)
+            }
+        }
+    }
+}
+
+/// The value of a setting, and where it is set.
+#[derive(Debug, Clone)]
+struct Given {
+    text: Secret,
+    /// An option, an environment variable, a path, or a path and a line.
+    origin: String,
+}
+
+/// The settings of one source, or of several merged sources. They contain the host or the socket, but not both: a host
+/// overrides a socket from a source with lower precedence, and vice versa. Otherwise dlock could acquire the lock on the
+/// wrong server.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Settings(BTreeMap<Setting, Given>);
+
+impl Settings {
+    /// Sets `setting` to `text`, which replaces an earlier value. Fails if `text` is no valid value.
+    pub(super) fn set(
+        &mut self,
+        setting: Setting,
+        text: String,
+        origin: &str,
+    ) -> Result<(), InvalidValue> {
+        setting.check(&text)?;
+        self.set_valid(setting, text, origin);
+        Ok(())
+    }
+
+    /// Sets `setting` to `text`, which is a valid value.
+    pub(super) fn set_valid(&mut self, setting: Setting, text: String, origin: &str) {
+        let (text, origin) = (Secret::new(text), origin.to_owned());
+        self.0.insert(setting, Given { text, origin });
+    }
+
+    pub(super) fn remove(&mut self, setting: Setting) {
+        self.0.remove(&setting);
+    }
+
+    /// If the host is only `localhost`, without a port, and a socket is set too, removes the host, as the `mysql`
+    /// client does. Returns true if a different host and a socket are both set.
+    pub(super) fn has_host_and_socket(&mut self) -> bool {
+        let has_socket = self.contains(Setting::Socket);
+        match self.text(Setting::Host) {
+            Some(host) if has_socket && host.eq_ignore_ascii_case("localhost") => {
+                self.remove(Setting::Host);
+                false
+            }
+            host => host.is_some() && has_socket,
         }
     }
 
-    /// Returns the names of the fields that are set, as option files spell them.
-    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
-        let endpoint = self.endpoint.as_ref().map(|endpoint| match endpoint {
-            Endpoint::Hosts(_) => "host",
-            Endpoint::Socket(_) => "socket",
-        });
-        [
-            endpoint,
-            self.port.map(|_| "port"),
-            self.user.as_ref().map(|_| "user"),
-            self.password.as_ref().map(|_| "password"),
-            self.database.as_ref().map(|_| "database"),
-            self.ssl_mode.map(|_| "ssl-mode"),
-            self.ssl_ca.as_ref().map(|_| "ssl-ca"),
-            self.ssl_cert.as_ref().map(|_| "ssl-cert"),
-            self.ssl_key.as_ref().map(|_| "ssl-key"),
-        ]
-        .into_iter()
-        .flatten()
-    }
-}
-
-/// Settings, and where each of them is set.
-#[derive(Debug, Default)]
-pub(super) struct Source {
-    pub(super) settings: Partial,
-    /// The origin of each setting in `settings`: an option, an environment variable, a path, or a path and a line.
-    pub(super) origins: BTreeMap<&'static str, String>,
-}
-
-impl Source {
-    /// Returns the source with `settings`. `origin` returns the origin of the setting with the given name.
-    pub(super) fn new(settings: Partial, origin: impl Fn(&'static str) -> String) -> Self {
-        let origins = settings.names().map(|name| (name, origin(name))).collect();
-        Self { settings, origins }
+    /// Adds the settings of `lower`, which has lower precedence, that are missing.
+    #[must_use]
+    pub(super) fn or(self, mut lower: Self) -> Self {
+        if self.server_origin().is_some() {
+            lower.remove(Setting::Host);
+            lower.remove(Setting::Socket);
+        }
+        lower.0.extend(self.0);
+        lower
     }
 
-    /// Adds the settings of `lower` that are missing.
-    pub(super) fn or(self, lower: Self) -> Self {
-        let settings = self.settings.or(lower.settings);
-        let mut origins = lower.origins;
-        origins.extend(self.origins);
-        let names: Vec<&str> = settings.names().collect();
-        // An overridden host is still in `origins` if the server is a socket, and vice versa.
-        origins.retain(|name, _| names.contains(name));
-        Self { settings, origins }
+    pub(super) fn contains(&self, setting: Setting) -> bool {
+        self.0.contains_key(&setting)
+    }
+
+    /// Returns the value of `setting`. None if it is not set.
+    pub(super) fn text(&self, setting: Setting) -> Option<&str> {
+        self.0.get(&setting).map(|given| given.text.reveal())
+    }
+
+    /// Returns the value of `setting`, parsed with `parse`. None if it is not set.
+    pub(super) fn parsed<T>(
+        &self,
+        setting: Setting,
+        parse: impl Fn(&str) -> Result<T, InvalidValue>,
+    ) -> Result<Option<T>, Error> {
+        let parsed = self.text(setting).map(parse).transpose();
+        // Never fails, because the value was checked when it was set.
+        parsed.map_err(|fault| Error::usage(format!("{} {fault}", setting.name())))
+    }
+
+    /// Returns where `setting` is set. None if it is not set.
+    pub(super) fn origin(&self, setting: Setting) -> Option<&str> {
+        self.0.get(&setting).map(|given| given.origin.as_str())
     }
 
     /// Returns the origin of the host or the socket. None if neither is set.
     pub(super) fn server_origin(&self) -> Option<&str> {
-        let origin = |name| self.origins.get(name).map(String::as_str);
-        origin("host").or_else(|| origin("socket"))
+        self.origin(Setting::Host)
+            .or_else(|| self.origin(Setting::Socket))
+    }
+
+    /// Returns the names and the values of the settings.
+    #[cfg(test)]
+    pub(super) fn texts(&self) -> Vec<(&'static str, &str)> {
+        let texts = self.0.iter();
+        texts
+            .map(|(setting, given)| (setting.name(), given.text.reveal()))
+            .collect()
     }
 }

@@ -5,20 +5,18 @@
 //! no TLS. If a mode requires TLS, dlock does not fall back to an unencrypted connection.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 
 use super::error::Error;
+use super::settings::{Setting, Settings};
+use super::value;
 use crate::store::target::{Address, SslMode, Tls};
 
-/// Returns the TLS settings for a connection to `address`. A parameter is None if the user has not set its value.
-pub(super) fn settings(
-    address: &Address,
-    mode: Option<SslMode>,
-    ca: Option<PathBuf>,
-    cert: Option<PathBuf>,
-    key: Option<PathBuf>,
-) -> Result<Tls, Error> {
-    let identity = match (cert, key) {
+/// Returns the TLS settings for a connection to `address`.
+pub(super) fn settings(address: &Address, settings: &Settings) -> Result<Tls, Error> {
+    let mode = settings.parsed(Setting::SslMode, value::ssl_mode)?;
+    let path = |setting| settings.parsed(setting, value::path);
+    let ca = path(Setting::SslCa)?;
+    let identity = match (path(Setting::SslCert)?, path(Setting::SslKey)?) {
         (Some(cert), Some(key)) => Some((cert, key)),
         (None, None) => None,
         (Some(_), None) => return Err(Error::usage(incomplete_pair("ssl-cert", "ssl-key"))),
@@ -60,9 +58,8 @@ fn is_this_machine(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::settings;
+    use crate::config::settings::{Setting, Settings};
     use crate::exit::Status;
     use crate::store::target::{Address, SslMode, Tls};
 
@@ -71,6 +68,15 @@ mod tests {
             host: host.to_owned(),
             port: 3306,
         }
+    }
+
+    fn given(pairs: &[(Setting, &str)]) -> Settings {
+        let mut settings = Settings::default();
+        for (setting, text) in pairs {
+            let set = settings.set(*setting, (*text).to_owned(), "--x");
+            set.expect("the value is valid");
+        }
+        settings
     }
 
     #[test]
@@ -91,7 +97,7 @@ mod tests {
             ("::ffff:10.0.0.1", SslMode::VerifyIdentity),
             ("fe80::1%lo", SslMode::VerifyIdentity),
         ] {
-            let tls = settings(&tcp(host), None, None, None, None).expect("the settings are valid");
+            let tls = settings(&tcp(host), &given(&[])).expect("the settings are valid");
             assert_eq!((tls.mode, tls.chosen), (wanted, false), "{host}");
         }
     }
@@ -104,15 +110,15 @@ mod tests {
             Address::Socket("/run/sock".into()),
         ] {
             for mode in [SslMode::Disabled, SslMode::Required, SslMode::VerifyCa] {
-                let ca = Some(PathBuf::from("/ca"));
-                let tls = settings(&address, Some(mode), ca.clone(), None, None)
-                    .expect("the settings are valid");
+                let text = mode.to_string();
+                let given = given(&[(Setting::SslMode, &text), (Setting::SslCa, "/ca")]);
+                let tls = settings(&address, &given).expect("the settings are valid");
                 assert_eq!(
                     tls,
                     Tls {
                         mode,
                         chosen: true,
-                        ca,
+                        ca: Some("/ca".into()),
                         identity: None
                     }
                 );
@@ -122,30 +128,28 @@ mod tests {
 
     #[test]
     fn certificates_without_a_mode_select_verify_identity() {
-        let path = |text: &str| Some(PathBuf::from(text));
+        let ca = given(&[(Setting::SslCa, "/ca")]);
+        let identity = given(&[(Setting::SslCert, "/c"), (Setting::SslKey, "/k")]);
         for host in ["localhost", "127.0.0.1", "db"] {
-            let tls = settings(&tcp(host), None, path("/ca"), None, None)
-                .expect("the settings are valid");
+            let tls = settings(&tcp(host), &ca).expect("the settings are valid");
             assert_eq!((tls.mode, tls.chosen), (SslMode::VerifyIdentity, true));
-            let tls = settings(&tcp(host), None, None, path("/c"), path("/k"))
-                .expect("the settings are valid");
+            let tls = settings(&tcp(host), &identity).expect("the settings are valid");
             assert_eq!((tls.mode, tls.chosen), (SslMode::VerifyIdentity, true));
             assert_eq!(tls.identity, Some(("/c".into(), "/k".into())));
         }
         let socket = Address::Socket("/run/sock".into());
-        let tls = settings(&socket, None, path("/ca"), None, None).expect("the settings are valid");
+        let tls = settings(&socket, &ca).expect("the settings are valid");
         assert_eq!((tls.mode, tls.chosen), (SslMode::Disabled, false));
     }
 
     #[test]
     fn certificate_requires_its_key_and_vice_versa() {
-        let path = || Some(PathBuf::from("/x"));
-        for (cert, key, wanted) in [
-            (path(), None, "--ssl-key (DLOCK_SSL_KEY)"),
-            (None, path(), "--ssl-cert (DLOCK_SSL_CERT)"),
+        for (setting, wanted) in [
+            (Setting::SslCert, "--ssl-key (DLOCK_SSL_KEY)"),
+            (Setting::SslKey, "--ssl-cert (DLOCK_SSL_CERT)"),
         ] {
-            let error =
-                settings(&tcp("db"), None, None, cert, key).expect_err("the pair is incomplete");
+            let half = given(&[(setting, "/x")]);
+            let error = settings(&tcp("db"), &half).expect_err("the pair is incomplete");
             assert!(error.to_string().contains(wanted), "{error}");
             assert_eq!(error.status(), Status::USAGE);
         }

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use super::settings::HostEntry;
 use crate::store::target::SslMode;
 
 /// The reason why a value is refused. The error message consists of the name of the option and this string.
@@ -20,6 +19,15 @@ const EMPTY: InvalidValue = "is empty";
 pub(super) const MAX_HOSTS: usize = 8;
 
 pub(super) const TOO_MANY_HOSTS: InvalidValue = "has more than 8 hosts";
+
+/// One entry of a list of hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct HostEntry {
+    /// A valid host name or IP address, without brackets.
+    pub(super) host: String,
+    /// The port of this entry. None uses the port of all entries that have none.
+    pub(super) port: Option<u16>,
+}
 
 /// Parses a list of hosts, which are separated by commas. Each entry may end with a port.
 pub(super) fn hosts(text: &str) -> Result<Vec<HostEntry>, InvalidValue> {
@@ -38,14 +46,19 @@ fn host_entry(text: &str) -> Result<HostEntry, InvalidValue> {
     if text.is_empty() {
         return Err("has an empty entry; separate the hosts by one comma");
     }
-    let (name, number) = match text.rsplit_once(':') {
-        Some((name, number)) if !name.contains(':') || name.ends_with(']') => (name, Some(number)),
-        _ => (text, None),
-    };
+    let (name, number) = split_port(text);
     Ok(HostEntry {
         host: host(name)?,
         port: number.map(port).transpose().map_err(|_| INVALID_HOST)?,
     })
+}
+
+/// Returns the host and the text of the port of an entry.
+pub(super) fn split_port(text: &str) -> (&str, Option<&str>) {
+    match text.rsplit_once(':') {
+        Some((name, number)) if !name.contains(':') || name.ends_with(']') => (name, Some(number)),
+        _ => (text, None),
+    }
 }
 
 const INVALID_HOST: InvalidValue =
@@ -81,17 +94,9 @@ pub(super) fn host(text: &str) -> Result<String, InvalidValue> {
 
 /// Parses and checks a TCP port.
 pub(super) fn port(text: &str) -> Result<u16, InvalidValue> {
-    text.parse()
-        .map_err(|_| "must be a number from 1 to 65535")
-        .and_then(port_number)
-}
-
-/// Checks a TCP port that is already a number.
-pub(super) const fn port_number(number: u16) -> Result<u16, InvalidValue> {
-    if number == 0 {
-        Err("must be a number from 1 to 65535")
-    } else {
-        Ok(number)
+    match text.parse() {
+        Ok(0) | Err(_) => Err("must be a number from 1 to 65535"),
+        Ok(number) => Ok(number),
     }
 }
 

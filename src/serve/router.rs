@@ -216,7 +216,7 @@ impl Router {
 
 /// Returns the action in the parameter `key` of `query`. None if there is none.
 fn parameter(query: &str, key: &str) -> Option<Action> {
-    let mut parameters = url::form_urlencoded::parse(query.as_bytes());
+    let mut parameters = form_urlencoded::parse(query.as_bytes());
     let value = parameters.find(|(name, _)| name == key);
     value.and_then(|(_, value)| value.parse().ok())
 }

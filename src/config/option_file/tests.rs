@@ -9,10 +9,8 @@ use tempfile::TempDir;
 
 use super::read;
 use crate::config::error::Error;
-use crate::config::settings::{Endpoint, Partial};
-use crate::config::value;
+use crate::config::settings::{Setting, Settings};
 use crate::exit::Status;
-use crate::store::target::{Secret, SslMode};
 
 /// A temporary folder with option files. `write` replaces `{}` in the text of a file with the path of the folder.
 struct Folder(TempDir);
@@ -37,62 +35,56 @@ impl Folder {
     }
 }
 
-fn parsed(text: &str) -> Result<Partial, Error> {
-    read(&Folder::new().write("my.cnf", 0o600, text)).map(|source| source.settings)
-}
-
-fn host(text: &str) -> Endpoint {
-    Endpoint::Hosts(value::hosts(text).expect("a list of hosts"))
-}
-
-fn secret(text: &str) -> Secret {
-    Secret::new(text.to_owned())
+fn parsed(text: &str) -> Result<Settings, Error> {
+    read(&Folder::new().write("my.cnf", 0o600, text))
 }
 
 #[test]
 fn every_option_is_read() {
-    let partial = parsed(
+    let settings = parsed(
         "[client]\nhost=db\nport=3307\nuser='me'\npassword=\"p#\\\"w\" # x\ndatabase = d\n\
          ssl_mode=VERIFY_CA\nssl-ca=/ca\nssl_cert=/c\nloose-ssl-key=/k\n",
-    );
-    let wanted = Partial {
-        endpoint: Some(host("db")),
-        port: Some(3307),
-        user: Some("me".into()),
-        password: Some(secret("p#\"w")),
-        database: Some("d".into()),
-        ssl_mode: Some(SslMode::VerifyCa),
-        ssl_ca: Some("/ca".into()),
-        ssl_cert: Some("/c".into()),
-        ssl_key: Some("/k".into()),
-    };
-    assert_eq!(partial, Ok(wanted));
+    )
+    .expect("the settings are valid");
+    let wanted = [
+        ("host", "db"),
+        ("port", "3307"),
+        ("user", "me"),
+        ("password", "p#\"w"),
+        ("database", "d"),
+        ("ssl-mode", "VERIFY_CA"),
+        ("ssl-ca", "/ca"),
+        ("ssl-cert", "/c"),
+        ("ssl-key", "/k"),
+    ];
+    assert_eq!(settings.texts(), wanted);
 }
 
 #[test]
 fn dlock_group_overrides_client_group_in_any_order() {
-    let partial = parsed(
+    let settings = parsed(
         "[DLOCK]\nuser=a\nsocket=/s\npassword=\n[mysqld]\nuser=x\nport=1\nrubbish here\n\
          [client]\nuser=b\nhost=db\ndatabase=d\npassword=p\n",
     )
     .expect("the settings are valid");
-    assert_eq!(partial.user.as_deref(), Some("a"));
-    assert_eq!(partial.endpoint, Some(Endpoint::Socket("/s".into())));
-    assert_eq!(partial.database.as_deref(), Some("d"));
-    assert_eq!(partial.password, Some(secret("")));
-    assert_eq!(partial.port, None);
+    let wanted = [
+        ("socket", "/s"),
+        ("user", "a"),
+        ("password", ""),
+        ("database", "d"),
+    ];
+    assert_eq!(settings.texts(), wanted);
 }
 
 #[test]
 fn unknown_option_is_an_error_only_in_the_dlock_group() {
-    assert_eq!(
-        parsed("[client]\nno-auto-rehash\nprompt=x\n"),
-        Ok(Partial::default())
-    );
-    assert_eq!(
-        parsed("[dlock]\nloose-new-option=1\n"),
-        Ok(Partial::default())
-    );
+    for text in [
+        "[client]\nno-auto-rehash\nprompt=x\n",
+        "[dlock]\nloose-new-option=1\n",
+    ] {
+        let settings = parsed(text).expect("the unknown option is ignored");
+        assert_eq!(settings.texts(), []);
+    }
     let error = parsed("[dlock]\n\nS3NTINEL=1\n")
         .expect_err("the option is unknown")
         .to_string();
@@ -120,12 +112,15 @@ fn included_files_are_read_at_the_position_of_the_include() {
         0o600,
         "[client]\nuser=first\n!include {}/one.cnf\n!includedir {}/d\nssl-ca=/after\n",
     );
-    let partial = read(&path).expect("the settings are valid").settings;
-    assert_eq!(partial.user.as_deref(), Some("one"));
-    assert_eq!(partial.endpoint, Some(host("ten")));
-    assert_eq!(partial.port, Some(20));
-    assert_eq!(partial.database.as_deref(), Some("hidden"));
-    assert_eq!(partial.ssl_ca, Some("/after".into()));
+    let settings = read(&path).expect("the settings are valid");
+    let wanted = [
+        ("host", "ten"),
+        ("port", "20"),
+        ("user", "one"),
+        ("database", "hidden"),
+        ("ssl-ca", "/after"),
+    ];
+    assert_eq!(settings.texts(), wanted);
 }
 
 #[test]
@@ -143,8 +138,8 @@ fn more_than_ten_nested_includes_are_refused() {
         let text = format!("!include {{}}/{}.cnf\n", level + 1);
         folder.write(&format!("{level}.cnf"), 0o600, &text);
     }
-    let partial = read(&folder.path().join("0.cnf")).expect("ten nested includes are allowed");
-    assert_eq!(partial.settings.user.as_deref(), Some("bottom"));
+    let settings = read(&folder.path().join("0.cnf")).expect("ten nested includes are allowed");
+    assert_eq!(settings.text(Setting::User), Some("bottom"));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::{ConnectionSettings, with_files};
 use crate::cli::connection::ConnectionArgs;
-use crate::config::{ConfigFileState, Error};
+use crate::config::{Error, Setting};
 use crate::exit::Status;
 use crate::store::target::{Address, Secret, SslMode, Target, Tls};
 
@@ -246,7 +246,7 @@ fn command_line_overrides_the_environment() {
     let found = target(&args, none).expect("the URL is on the command line");
     assert_eq!((found.address, &*found.user), (tcp("a", 3306), "a"));
 
-    args.on_command_line = vec![text("url_file"), text("user")];
+    args.on_command_line = vec![text("url-file"), text("user")];
     let found = target(&args, none).expect("DLOCK_URL is ignored");
     assert_eq!(
         (found.address, &*found.user, &*found.database),
@@ -281,12 +281,12 @@ fn user_file_overrides_the_system_file_field_by_field() {
     let found = first(&settings).expect("the settings are complete");
     assert_eq!((found.address, &*found.user), (tcp("db", 1), "a"));
     assert_eq!(found.password.as_ref().map(Secret::reveal), Some("p"));
-    let origin = |name| settings.origin(name).map(PathBuf::from);
+    let origin = |setting| settings.origin(setting).map(PathBuf::from);
     let path = |name| Some(folder.path().join(name));
-    assert_eq!(origin("user"), path("user:4"));
-    assert_eq!(origin("password"), path("user:5"));
-    assert_eq!(origin("host"), path("system:3"));
-    assert_eq!(origin("ssl-mode"), None);
+    assert_eq!(origin(Setting::User), path("user:4"));
+    assert_eq!(origin(Setting::Password), path("user:5"));
+    assert_eq!(origin(Setting::Host), path("system:3"));
+    assert_eq!(origin(Setting::SslMode), None);
 }
 
 #[test]
@@ -319,10 +319,11 @@ fn config_file_is_ignored_if_a_source_before_it_sets_the_server() {
         // An ignored file is not read, so it may be invalid.
         let (_folder, settings) = with_config(&args, "rubbish", system);
         let settings = settings.expect("both files are ignored");
+        assert_eq!(settings.files().len(), 2);
         for file in settings.files() {
-            assert_eq!(file.state, ConfigFileState::Ignored(text(origin)));
+            assert_eq!(file.ignored_because_of.as_deref(), Some(origin));
         }
-        assert_eq!(settings.origin("password"), None);
+        assert_eq!(settings.origin(Setting::Password), None);
     }
 }
 
@@ -333,7 +334,7 @@ fn missing_config_file_is_no_error_and_an_invalid_one_exits_78() {
     for missing in ["none", "none/none", "file/none"] {
         file(&folder, "file", "");
         let settings = config(folder.path().join(missing)).expect("the file does not exist");
-        assert_eq!(settings.files()[0].state, ConfigFileState::Missing);
+        assert_eq!(settings.files(), []);
     }
     for (content, wanted) in [
         (

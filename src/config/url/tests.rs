@@ -4,28 +4,10 @@ use std::fmt::Write;
 
 use proptest::prelude::{Strategy, any, prop_assert, prop_assert_eq, proptest};
 
-use super::{UNENCODED, parse};
-use crate::config::settings::{Endpoint, HostEntry, Partial};
-use crate::store::target::{Secret, SslMode};
+use super::{InvalidValue, Setting, Settings, UNENCODED};
 
-fn host(name: &str) -> Endpoint {
-    hosts(&[(name, None)])
-}
-
-fn hosts(entries: &[(&str, Option<u16>)]) -> Endpoint {
-    let entries = entries.iter().map(|(host, port)| HostEntry {
-        host: text(host),
-        port: *port,
-    });
-    Endpoint::Hosts(entries.collect())
-}
-
-fn text(text: &str) -> String {
-    text.to_owned()
-}
-
-fn secret(text: &str) -> Secret {
-    Secret::new(text.to_owned())
+fn parse(url: &str) -> Result<Settings, InvalidValue> {
+    super::parse(url, "--url")
 }
 
 fn encoded(text: &str) -> String {
@@ -40,102 +22,40 @@ fn urls_are_parsed() {
     for (url, wanted) in [
         (
             "mysql://u:p@db:3307/dlock",
-            Partial {
-                endpoint: Some(host("db")),
-                port: Some(3307),
-                user: Some(text("u")),
-                password: Some(secret("p")),
-                database: Some(text("dlock")),
-                ..Partial::default()
-            },
+            "host=db port=3307 user=u password=p database=dlock",
         ),
-        (
-            "mysql://db",
-            Partial {
-                endpoint: Some(host("db")),
-                ..Partial::default()
-            },
-        ),
-        (
-            "MariaDB://db/",
-            Partial {
-                endpoint: Some(host("db")),
-                ..Partial::default()
-            },
-        ),
+        ("mysql://db", "host=db"),
+        ("MariaDB://db:/", "host=db"),
         (
             "mysql://u%40x:p%2F%3a%25+@DB_1/d%20b",
-            Partial {
-                endpoint: Some(host("DB_1")),
-                user: Some(text("u@x")),
-                password: Some(secret("p/:%+")),
-                database: Some(text("d b")),
-                ..Partial::default()
-            },
+            "host=DB_1 user=u@x password=p/:%+ database=d b",
         ),
-        (
-            "mysql://u:a:b|é\"^@db",
-            Partial {
-                endpoint: Some(host("db")),
-                user: Some(text("u")),
-                password: Some(secret("a:b|é\"^")),
-                ..Partial::default()
-            },
-        ),
+        ("mysql://u:a:b|é\"^@db", "host=db user=u password=a:b|é\"^"),
         (
             "mysql://u:@[2001:db8::1]:1/x",
-            Partial {
-                endpoint: Some(host("2001:db8::1")),
-                port: Some(1),
-                user: Some(text("u")),
-                database: Some(text("x")),
-                ..Partial::default()
-            },
+            "host=[2001:db8::1] port=1 user=u database=x",
         ),
         (
             "mysql://u:a,b@a:3306,b/db",
-            Partial {
-                endpoint: Some(hosts(&[("a", Some(3306)), ("b", None)])),
-                user: Some(text("u")),
-                password: Some(secret("a,b")),
-                database: Some(text("db")),
-                ..Partial::default()
-            },
+            "host=a:3306,b user=u password=a,b database=db",
         ),
         (
             "mysql://a,[::1]:3307,10.0.0.1?ssl-mode=required",
-            Partial {
-                endpoint: Some(hosts(&[
-                    ("a", None),
-                    ("::1", Some(3307)),
-                    ("10.0.0.1", None),
-                ])),
-                ssl_mode: Some(SslMode::Required),
-                ..Partial::default()
-            },
+            "host=a,[::1]:3307,10.0.0.1 ssl-mode=required",
         ),
         (
             "mysql://u@localhost/x?socket=/run/my%20sql+.sock&ssl_mode=Verify_CA",
-            Partial {
-                endpoint: Some(Endpoint::Socket("/run/my sql+.sock".into())),
-                user: Some(text("u")),
-                database: Some(text("x")),
-                ssl_mode: Some(SslMode::VerifyCa),
-                ..Partial::default()
-            },
+            "socket=/run/my sql+.sock user=u database=x ssl-mode=Verify_CA",
         ),
         (
             "mysql:///x?ssl-ca=/ca&ssl_cert=/c&ssl-key=/k",
-            Partial {
-                database: Some(text("x")),
-                ssl_ca: Some("/ca".into()),
-                ssl_cert: Some("/c".into()),
-                ssl_key: Some("/k".into()),
-                ..Partial::default()
-            },
+            "database=x ssl-ca=/ca ssl-cert=/c ssl-key=/k",
         ),
     ] {
-        assert_eq!(parse(url), Ok(wanted), "{url}");
+        let settings = parse(url).expect(url);
+        let texts = settings.texts().into_iter();
+        let texts: Vec<String> = texts.map(|(name, text)| format!("{name}={text}")).collect();
+        assert_eq!(texts.join(" "), wanted, "{url}");
     }
 }
 
@@ -152,7 +72,7 @@ fn password_with_unencoded_delimiters_is_refused() {
         "mysql://d:1%zz@host/db",
         "mysql://d:1%+1@host/db",
     ] {
-        assert_eq!(parse(url), Err(UNENCODED), "{url}");
+        assert_eq!(parse(url).err(), Some(UNENCODED), "{url}");
     }
 }
 
@@ -171,6 +91,7 @@ fn malformed_urls_are_refused() {
         ("mysql://u@db:0/x", "as its port"),
         ("mysql://u@db:65536/x", "as its port"),
         ("mysql://u@[::1/x", "IPv6"),
+        ("mysql://u@::1:3306/x", "as its host"),
         ("mysql://u@%2Frun%2Fsock/x", "as its host"),
         ("mysql://u@dätenbank/x", "as its host"),
         ("https://u@dätenbank/x", "must begin with mysql://"),
@@ -205,35 +126,31 @@ proptest! {
         user in "[^\\pC]{1,20}",
         password in any::<String>(),
         database in any::<String>().prop_filter("a name", |name| {
-            !name.chars().any(char::is_control) && !matches!(name.as_str(), "" | "." | "..")
+            !name.is_empty() && !name.chars().any(char::is_control)
         }),
     ) {
         let [u, p, d] = [&user, &password, &database].map(|part| encoded(part));
-        let partial = parse(&format!("mysql://{u}:{p}@db:3307/{d}"));
-        let partial = partial.expect("all parts are encoded");
-        prop_assert_eq!(partial.endpoint, Some(host("db")));
-        prop_assert_eq!(partial.user, Some(user));
-        let revealed = partial.password.as_ref().map_or("", |password| password.reveal());
-        prop_assert_eq!(revealed, password.as_str());
-        prop_assert_eq!(partial.database, Some(database));
+        let settings = parse(&format!("mysql://{u}:{p}@db:3307/{d}"));
+        let settings = settings.expect("all parts are encoded");
+        prop_assert_eq!(settings.text(Setting::Host), Some("db"));
+        prop_assert_eq!(settings.text(Setting::User), Some(&*user));
+        prop_assert_eq!(settings.text(Setting::Password).unwrap_or_default(), &*password);
+        prop_assert_eq!(settings.text(Setting::Database), Some(&*database));
     }
 
     #[test]
     fn unencoded_password_is_read_exactly_or_refused(password in "[ -~&&[^%]]{1,12}") {
-        if let Ok(partial) = parse(&format!("mysql://d:{password}@db/x")) {
-            prop_assert_eq!(partial.endpoint, Some(host("db")));
-            prop_assert_eq!(partial.user, Some(text("d")));
-            prop_assert_eq!(partial.password, Some(secret(&password)));
+        if let Ok(settings) = parse(&format!("mysql://d:{password}@db/x")) {
+            let wanted = [("host", "db"), ("user", "d"), ("password", &*password), ("database", "x")];
+            prop_assert_eq!(settings.texts(), wanted);
         }
     }
 
     #[test]
     fn parse_never_panics_and_never_sets_an_empty_value(tail in any::<String>()) {
         let _ = parse(&tail);
-        if let Ok(partial) = parse(&format!("mysql://{tail}")) {
-            prop_assert!(partial.user != Some(String::new()));
-            prop_assert!(partial.database != Some(String::new()));
-            prop_assert!(partial.endpoint != Some(host("")));
+        if let Ok(settings) = parse(&format!("mysql://{tail}")) {
+            prop_assert!(settings.texts().iter().all(|(_, text)| !text.is_empty()));
         }
     }
 }
