@@ -4,7 +4,6 @@
 //! second part is pure, so that unit tests can pass it responses from servers that are not available. The checks write
 //! nothing. If the server refuses the request of one check, the other checks normally still run.
 
-mod actual_schema;
 mod cluster;
 mod connect;
 mod durability;
@@ -22,7 +21,6 @@ mod variables;
 
 use std::time::Duration;
 
-use self::actual_schema::Present;
 use self::latency::Clocks;
 use self::named_locks::Trial;
 use self::proxy::Identities;
@@ -30,6 +28,7 @@ use self::session::{QueryError, Session};
 use self::session_user::SessionAccess;
 use self::variables::ServerFacts;
 use super::errors::ConnectError;
+use super::schema;
 use crate::store::check::{Check, Finding};
 use crate::store::target::{Target, Targets};
 use crate::store::{Failure, FailureKind};
@@ -157,13 +156,13 @@ fn examine_tables(
     session: &mut Session,
     emit: &mut FindingSink,
 ) -> Result<(), Failure> {
-    let Some(versions) = or_skip(Check::Tables, Present::query_versions(session), emit)? else {
+    let Some(versions) = or_skip(Check::Tables, tables::query_versions(session), emit)? else {
         return Ok(());
     };
-    let wanted = match versions.as_deref() {
-        Some([one]) => expected_schema::tables_of(one.version),
-        _ => expected_schema::tables(),
-    };
+    let wanted = expected_schema::tables_of(match versions.as_deref() {
+        Some([one]) => one.version,
+        _ => schema::current().version,
+    });
     let Some(rights) = or_skip(Check::Grants, grants::query(session, &wanted), emit)? else {
         return Ok(());
     };
@@ -171,16 +170,17 @@ fn examine_tables(
         grants::judge(&rights, &target.database, &facts.account),
         emit,
     );
-    let present = Present::query(session, &wanted, versions);
-    let Some(present) = or_skip(Check::Tables, present, emit)? else {
+    let Some(present) = or_skip(Check::Tables, tables::query(session, &wanted), emit)? else {
         return Ok(());
     };
-    let is_complete = present.engines.len() == wanted.len();
-    let may_create = match is_complete || facts.is_galera() {
-        true => None,
-        false => or_skip(Check::Tables, grants::may_create(session), emit)?.flatten(),
-    };
-    emit_all(tables::judge(&wanted, &present, &rights, may_create), emit);
+    let may_create = present.len() < wanted.len()
+        && !facts.is_galera()
+        && or_skip(Check::Tables, grants::may_create(session), emit)?.unwrap_or(false);
+    let versions = versions.as_deref();
+    emit_all(
+        tables::judge(&wanted, &present, versions, &rights, may_create),
+        emit,
+    );
     Ok(())
 }
 

@@ -7,177 +7,107 @@ use super::super::schema;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TableDefinition {
     pub(super) name: &'static str,
-    pub(super) columns: Vec<ColumnDefinition>,
-    pub(super) keys: Vec<IndexDefinition>,
+    pub(super) columns: Vec<&'static str>,
+    /// The engine, the columns and the keys, each as a text that is equal on all servers: `column NAME TYPE [not] null`
+    /// in lower case without the default, or the columns of a key without its name. The primary key is a unique key.
+    pub(super) parts: Vec<String>,
 }
 
-/// Definition of one column.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ColumnDefinition {
-    pub(super) name: &'static str,
-    /// The definition after the name of the column, without the words that make the column a key.
-    pub(super) definition: String,
-    /// The type, as `kind` returns it.
-    pub(super) kind: String,
-    pub(super) is_nullable: bool,
-    /// True if the column has the attribute `AUTO_INCREMENT`.
-    pub(super) is_auto_increment: bool,
-}
-
-/// Definition of one key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct IndexDefinition {
-    /// The primary key counts as unique.
-    pub(super) is_unique: bool,
-    pub(super) columns: Vec<String>,
-}
-
-/// Returns all tables in the order of the file.
-pub(super) fn tables() -> Vec<TableDefinition> {
+/// Returns all tables in the order of the file, without the columns that upgrades after the schema version `version`
+/// add.
+pub(super) fn tables_of(version: u64) -> Vec<TableDefinition> {
     let ddl = schema::current().ddl;
     let blocks = ddl.split("CREATE TABLE IF NOT EXISTS ").skip(1);
-    blocks.filter_map(table).collect()
+    blocks.filter_map(|block| table(block, version)).collect()
 }
 
-/// Returns the tables of the schema version `version`, without the columns that later upgrades add.
-pub(super) fn tables_of(version: u64) -> Vec<TableDefinition> {
-    let mut tables = tables();
-    for later in schema::current().columns_after(version) {
-        for table in tables.iter_mut().filter(|table| table.name == later.table) {
-            table.columns.retain(|column| column.name != later.name);
-        }
-    }
-    tables
-}
-
-/// Parses `NAME (`, one line per column or key, and `)`.
-fn table(block: &'static str) -> Option<TableDefinition> {
-    let (head, body) = block.split_once(" (\n")?;
-    let mut table = TableDefinition {
-        name: head.trim(),
-        columns: Vec::new(),
-        keys: Vec::new(),
-    };
+/// Parses `NAME (`, one line per column or key, and `)`. The line of a column is
+/// `NAME TYPE [NOT NULL|NULL] [DEFAULT …] [AUTO_INCREMENT] [PRIMARY KEY|UNIQUE]`.
+fn table(block: &'static str, version: u64) -> Option<TableDefinition> {
+    let (name, body) = block.split_once(" (\n")?;
+    let mut columns = Vec::new();
+    let mut parts = vec!["engine innodb".to_owned()];
     for line in body.lines().take_while(|line| !line.starts_with(')')) {
         let line = line.split("--").next().unwrap_or_default();
-        let line = line.trim().trim_end_matches(',').trim();
-        if line.is_empty() {
+        let line = line.trim().trim_end_matches(',');
+        let Some((first, definition)) = line.split_once(' ') else {
             continue;
-        }
-        match line.split_once('(') {
-            Some((words, columns)) if words.split_whitespace().any(|word| word == "KEY") => {
-                table.keys.push(IndexDefinition {
-                    is_unique: !words.starts_with("KEY"),
-                    columns: columns
-                        .trim_end_matches(')')
-                        .split(',')
-                        .map(|name| name.trim().to_owned())
-                        .collect(),
-                });
+        };
+        let is_same = |later: &schema::NewColumn| (later.table, later.name) == (name, first);
+        if let Some((_, key)) = line.split_once("KEY").filter(|_| line.ends_with(')')) {
+            let (_, key) = key.split_once('(')?;
+            let unique = if first == "PRIMARY" { "unique " } else { "" };
+            parts.push(format!("{unique}key ({}", key.replace(' ', "")));
+        } else if !schema::current().columns_after(version).any(is_same) {
+            if definition.contains("KEY") || definition.contains("UNIQUE") {
+                parts.push(format!("unique key ({first})"));
             }
-            _ => column(line, &mut table)?,
+            let words: Vec<&str> = definition.split_whitespace().collect();
+            let definition = words.join(" ").replace(" PRIMARY KEY", "");
+            let definition = definition.replace(" UNIQUE", "").to_lowercase();
+            let definition = definition.split(" default").next().unwrap_or_default();
+            parts.push(format!("column {first} {definition}"));
+            columns.push(first);
         }
     }
-    Some(table)
-}
-
-/// Parses `NAME TYPE [NOT NULL|NULL] [DEFAULT …] [AUTO_INCREMENT] [PRIMARY KEY|UNIQUE]`.
-fn column(line: &'static str, table: &mut TableDefinition) -> Option<()> {
-    let (name, rest) = line.split_once(' ')?;
-    let words: Vec<&str> = rest.split_whitespace().collect();
-    let of_type = |word: &&&str| !["NOT", "NULL", "DEFAULT", "AUTO_INCREMENT"].contains(*word);
-    let type_words: Vec<&str> = words.iter().take_while(of_type).copied().collect();
-    let rest = words.join(" ");
-    let definition = rest.replace(" PRIMARY KEY", "").replace(" UNIQUE", "");
-    if definition != rest {
-        table.keys.push(IndexDefinition {
-            is_unique: true,
-            columns: vec![name.to_owned()],
-        });
-    }
-    table.columns.push(ColumnDefinition {
+    Some(TableDefinition {
         name,
-        kind: kind(&type_words.join(" ")),
-        is_nullable: !definition.contains("NOT NULL"),
-        is_auto_increment: definition.contains("AUTO_INCREMENT"),
-        definition,
-    });
-    Some(())
-}
-
-/// Returns a type in lower case, without the display width that MariaDB and old versions of MySQL return for integers.
-pub(super) fn kind(text: &str) -> String {
-    let text = text.to_lowercase();
-    match text.split_once('(') {
-        Some((name, rest)) if name.ends_with("int") => {
-            let (_, rest) = rest.split_once(')').unwrap_or_default();
-            format!("{name}{rest}")
-        }
-        _ => text,
-    }
+        columns,
+        parts,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::super::schema;
-    use super::{IndexDefinition, kind, tables};
+    use super::tables_of;
 
     #[test]
     fn every_table_and_column_of_the_file_is_parsed() {
-        let tables = tables();
-        assert_eq!(
-            tables.len(),
-            schema::current().ddl.matches("CREATE TABLE").count()
-        );
+        let tables = tables_of(schema::VERSION);
+        let ddl = schema::current().ddl;
+        assert_eq!(tables.len(), ddl.matches("CREATE TABLE").count());
         // Each column has NULL or NOT NULL in its definition.
         let columns: usize = tables.iter().map(|table| table.columns.len()).sum();
-        let defined = schema::current().ddl.lines().filter(|line| {
+        let defined = ddl.lines().filter(|line| {
             let line = line.split("--").next().unwrap_or_default();
             line.starts_with("  ") && line.contains(" NULL")
         });
         assert_eq!(columns, defined.count());
         for table in &tables {
-            let primary = table.keys.iter().any(|key| key.is_unique);
-            assert!(primary, "{table:?}");
-            for column in &table.columns {
-                let first = column.kind.split(['(', ' ']).next().unwrap_or_default();
-                let known = ["varbinary", "bigint", "int", "tinyint", "datetime"];
-                assert!(known.contains(&first), "{column:?}");
-            }
+            let mut parts = table.parts.iter();
+            assert!(
+                parts.any(|part| part.starts_with("unique key (")),
+                "{table:?}"
+            );
         }
         for (name, _) in schema::rights() {
             assert!(tables.iter().any(|table| table.name == name), "{name}");
         }
+        let first = tables_of(1);
+        let first: usize = first.iter().map(|table| table.columns.len()).sum();
+        assert_eq!(first + schema::current().columns_after(1).count(), columns);
     }
 
     #[test]
-    fn parsed_columns_match_the_servers_description() {
-        let tables = tables();
-        let table = |name| tables.iter().find(|table| table.name == name);
-        let waiter = table("dlock_waiter").expect("the table exists");
-        let position = &waiter.columns[0];
-        assert_eq!(position.name, "position");
-        assert_eq!(position.kind, "bigint unsigned");
-        assert_eq!(
-            position.definition,
-            "BIGINT UNSIGNED NOT NULL AUTO_INCREMENT"
-        );
-        assert!(position.is_auto_increment && !position.is_nullable);
-        let line = IndexDefinition {
-            is_unique: false,
-            columns: vec!["action".to_owned(), "position".to_owned()],
-        };
-        assert!(waiter.keys.contains(&line), "{waiter:?}");
-        assert_eq!(waiter.keys.len(), 3);
-        let lock = table("dlock_lock").expect("the table exists");
-        let owner_id = lock.columns.iter().find(|column| column.name == "owner_id");
-        assert!(owner_id.is_some_and(|owner_id| owner_id.is_nullable));
-    }
-
-    #[test]
-    fn integer_display_width_is_not_part_of_the_type() {
-        assert_eq!(kind("bigint(20) unsigned"), "bigint unsigned");
-        assert_eq!(kind("TINYINT"), "tinyint");
-        assert_eq!(kind("VARBINARY(255)"), "varbinary(255)");
+    fn parts_are_described_without_defaults_and_names_of_keys() {
+        let tables = tables_of(schema::VERSION);
+        let waiter = tables.iter().find(|table| table.name == "dlock_waiter");
+        let parts = &waiter.expect("the table exists").parts;
+        for wanted in [
+            "engine innodb",
+            "column position bigint unsigned not null auto_increment",
+            "unique key (position)",
+            "column owner_id varbinary(16) not null",
+            "unique key (owner_id)",
+            "column pod varbinary(255) not null",
+            "column inside_action varbinary(255) null",
+            "key (action,position)",
+        ] {
+            assert!(
+                parts.iter().any(|part| part == wanted),
+                "{wanted}: {parts:?}"
+            );
+        }
     }
 }

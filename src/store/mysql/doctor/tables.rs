@@ -1,25 +1,96 @@
-//! Checks that the tables in the database match the definitions in `schema.sql`.
+//! Checks that the tables in the database match the definitions in `schema.sql`. The server shows an account only the
+//! tables on which the account has a privilege.
+
+use std::collections::BTreeMap;
 
 use super::super::schema::{self, Schema, TablesVersion};
-use super::actual_schema::{Present, PresentColumn};
-use super::expected_schema::{ColumnDefinition, IndexDefinition, TableDefinition};
+use super::expected_schema::TableDefinition;
 use super::grants::{Permission, Right};
+use super::session::{QueryError, Session};
 use crate::store::check::{Check, Finding};
 
-/// Judges the existing tables. `may_create` is true if this account may create the missing tables, and None if this is
-/// unknown.
+/// The tables that exist on the server, each with its parts, as in [`TableDefinition::parts`]. If a column must be set in
+/// each new row, it is a part twice: the second part begins with [`REQUIRED`].
+pub(super) type PresentTables = BTreeMap<String, Vec<String>>;
+
+const REQUIRED: &str = "required column ";
+
+/// Queries the server for the first two rows of `dlock_schema`. Returns None if the server refuses the query, for
+/// example because the table or a column does not exist, or because the account may not read the table.
+pub(super) fn query_versions(
+    session: &mut Session,
+) -> Result<Option<Vec<TablesVersion>>, QueryError> {
+    let rows = match session.query("SELECT version,min_version FROM dlock_schema LIMIT 2;") {
+        Ok(sets) => sets.into_iter().flatten(),
+        Err(QueryError::Refused(_)) => return Ok(None),
+        Err(lost) => return Err(lost),
+    };
+    let number = |cell: &Option<String>| cell.as_deref()?.parse().ok();
+    let version = |row: Vec<Option<String>>| {
+        Some(TablesVersion {
+            version: number(row.first()?)?,
+            min_version: number(row.get(1)?)?,
+        })
+    };
+    Ok(Some(rows.filter_map(version).collect()))
+}
+
+/// Queries the server for the tables in `wanted`.
+pub(super) fn query(
+    session: &mut Session,
+    wanted: &[TableDefinition],
+) -> Result<PresentTables, QueryError> {
+    let names: Vec<&str> = wanted.iter().map(|table| table.name).collect();
+    let of = format!(
+        "WHERE table_schema=DATABASE() AND table_name IN ('{}')",
+        names.join("','")
+    );
+    let sets = session.query(&format!(
+        "SELECT table_name,'engine',engine FROM information_schema.tables {of};\
+         SELECT table_name,'column',column_name,column_type,IF(is_nullable='YES','null','not null'),\
+         IF(extra LIKE '%auto_increment%','auto_increment',NULL) FROM information_schema.columns {of};\
+         SELECT table_name,'required column',column_name FROM information_schema.columns {of} \
+         AND is_nullable='NO' AND column_default IS NULL AND extra NOT LIKE '%auto_increment%';\
+         SELECT table_name,IF(non_unique,'key','unique key'),\
+         CONCAT('(',GROUP_CONCAT(column_name ORDER BY seq_in_index),')') \
+         FROM information_schema.statistics {of} GROUP BY table_name,index_name,non_unique;"
+    ))?;
+    let mut present = PresentTables::new();
+    for row in sets.into_iter().flatten() {
+        let mut cells = row.into_iter().flatten();
+        let parts = present.entry(cells.next().unwrap_or_default());
+        let words: Vec<String> = cells.collect();
+        let part = without_width(&words.join(" ").to_lowercase());
+        parts.or_default().push(part);
+    }
+    Ok(present)
+}
+
+/// Removes the display width, which MariaDB and old versions of MySQL return for integers.
+fn without_width(part: &str) -> String {
+    match part.split_once('(') {
+        Some((start, rest)) if start.ends_with("int") => {
+            let (_, end) = rest.split_once(')').unwrap_or_default();
+            format!("{start}{end}")
+        }
+        _ => part.to_owned(),
+    }
+}
+
+/// Judges the existing tables. `versions` are the rows of `dlock_schema`, or None if they are unknown. `may_create` is
+/// true if this account may create the missing tables, as far as doctor knows.
 pub(super) fn judge(
     wanted: &[TableDefinition],
-    present: &Present,
+    present: &PresentTables,
+    versions: Option<&[TablesVersion]>,
     rights: &[Right],
-    may_create: Option<bool>,
+    may_create: bool,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
     let (mut missing, mut hidden) = (Vec::new(), Vec::new());
     for table in wanted {
-        let found = present.engines.iter().find(|(name, _)| name == table.name);
-        match found {
-            Some((_, engine)) => findings.extend(differences(table, engine, present)),
+        match present.get(table.name) {
+            Some(parts) => findings.extend(differences(table, parts)),
             None if is_hidden(table, rights) => hidden.push(table.name),
             None => missing.push(table.name),
         }
@@ -32,7 +103,6 @@ pub(super) fn judge(
         findings.push(Finding::skip(Check::Tables, fact));
     }
     let schema = schema::current();
-    let versions = present.versions.as_deref();
     findings.extend(versions.and_then(|versions| version(schema, versions)));
     if findings.is_empty() {
         let fact = match versions {
@@ -59,27 +129,19 @@ fn is_hidden(table: &TableDefinition, rights: &[Right]) -> bool {
     rights.next().is_some_and(is_missing) && rights.all(is_missing)
 }
 
-fn missing_tables(missing: &[&str], may_create: Option<bool>) -> Finding {
+fn missing_tables(missing: &[&str], may_create: bool) -> Finding {
     let fact = format!("missing: {}", missing.join(", "));
     match may_create {
-        Some(true) => Finding::warn(
+        true => Finding::warn(
             Check::Tables,
             fact,
             "the first dlock exec creates them; dlock status has nothing to show until then",
             "run dlock setup",
         ),
-        known => Finding::fail(
+        false => Finding::fail(
             Check::Tables,
             fact,
-            match known {
-                Some(_) => {
-                    "dlock keeps the locks and the queue in them, and this account may not create them"
-                }
-                None => {
-                    "dlock keeps the locks and the queue in them; it is unknown whether this account may create \
-                         them"
-                }
-            },
+            "dlock keeps the locks and the queue in them, and creates them only if its account may create tables",
             "run dlock setup with an account that may create tables; dlock setup --print shows the tables and \
              the grants",
         ),
@@ -123,124 +185,51 @@ fn version(schema: &Schema, versions: &[TablesVersion]) -> Option<Finding> {
     ))
 }
 
-/// Returns a finding for each difference from `table`.
-fn differences(table: &TableDefinition, engine: &str, present: &Present) -> Vec<Finding> {
+/// Returns the differences between a table that has the parts `present` and its definition.
+fn differences(table: &TableDefinition, present: &[String]) -> Vec<Finding> {
     let name = table.name;
-    let mut findings = Vec::new();
-    if !engine.eq_ignore_ascii_case("innodb") {
-        findings.push(Finding::fail(
-            Check::Tables,
-            match engine {
-                "" => format!("{name} is a view"),
-                engine => format!("{name} is {engine}, not InnoDB"),
-            },
-            "without transactions and row locks, a crash can lose grants, and different actions wait for each other",
-            format!("ALTER TABLE {name} ENGINE=InnoDB;"),
-        ));
-    }
-    let columns = || present.columns.iter().filter(|column| column.table == name);
-    for column in &table.columns {
-        let found = columns().find(|found| found.name == column.name);
-        findings.extend(difference(name, column, found));
-    }
-    for found in columns() {
-        let is_expected = table.columns.iter().any(|column| column.name == found.name);
-        if !is_expected && !found.is_nullable && !found.has_default && !found.is_auto_increment {
-            findings.push(Finding::fail(
+    let missing = table.parts.iter().filter(|part| !present.contains(part));
+    let missing = missing.map(|part| {
+        let fact = format!("{name} does not have: {part}");
+        let fix = format!(
+            "compare SHOW CREATE TABLE {name} with the definition that dlock setup --print prints, and change the table \
+             with ALTER TABLE"
+        );
+        match part.starts_with("key ") {
+            true => Finding::warn(
                 Check::Tables,
-                format!("{name} has a column {}, which needs a value", found.name),
-                "dlock does not set this column, so the server refuses the rows that dlock inserts",
-                "drop the column, or give it a default value",
-            ));
+                fact,
+                "queries that use this key read the whole table",
+                fix,
+            ),
+            false => Finding::fail(
+                Check::Tables,
+                fact,
+                "an action could have two holders, names that differ only in case could be the same lock, values could \
+                 be changed or refused, or a crash could lose grants",
+                fix,
+            ),
         }
-    }
-    let keys = present.keys_of(name);
-    for key in &table.keys {
-        if !keys.contains(key) {
-            findings.push(no_key(name, key));
-        }
-    }
-    findings
-}
-
-fn difference(
-    table: &str,
-    wanted: &ColumnDefinition,
-    found: Option<&PresentColumn>,
-) -> Option<Finding> {
-    let ColumnDefinition {
-        name, definition, ..
-    } = wanted;
-    let Some(found) = found else {
-        return Some(Finding::fail(
+    });
+    let required = present
+        .iter()
+        .filter_map(|part| part.strip_prefix(REQUIRED));
+    let foreign = required.filter(|column| !table.columns.contains(column));
+    let foreign = foreign.map(|column| {
+        Finding::fail(
             Check::Tables,
-            format!("{table} has no column {name}"),
-            "the server refuses statements that use this column",
-            format!("ALTER TABLE {table} ADD {name} {definition};"),
-        ));
-    };
-    let is_same = found.kind == wanted.kind
-        && found.is_nullable == wanted.is_nullable
-        && found.is_auto_increment == wanted.is_auto_increment;
-    if is_same {
-        return None;
-    }
-    let collation = match &found.collation {
-        Some(name) => format!(" collate {name}"),
-        None => String::new(),
-    };
-    let null = match found.is_nullable {
-        true => "",
-        false => " not null",
-    };
-    let why = match &found.collation {
-        Some(_) => {
-            "text is compared with this collation and not byte by byte: names that differ only in case \
-                    or accents may be the same lock"
-        }
-        None => "values may not fit, or the server may change them when it stores them",
-    };
-    Some(Finding::fail(
-        Check::Tables,
-        format!(
-            "{table}.{name} is {}{collation}{null}, not {}",
-            found.kind,
-            definition.to_lowercase()
-        ),
-        why,
-        format!("ALTER TABLE {table} MODIFY {name} {definition};"),
-    ))
-}
-
-fn no_key(table: &str, key: &IndexDefinition) -> Finding {
-    let columns = key.columns.join(",");
-    let (what, clause) = match key.is_unique {
-        true => ("unique key", "UNIQUE"),
-        false => ("key", "KEY"),
-    };
-    let fact = format!("{table} has no {what} ({columns})");
-    let fix = format!("ALTER TABLE {table} ADD {clause} ({columns});");
-    match key.is_unique {
-        true => Finding::fail(
-            Check::Tables,
-            fact,
-            "an action could have two rows and two holders, or a waiter could have two queue entries",
-            fix,
-        ),
-        false => Finding::warn(
-            Check::Tables,
-            fact,
-            "queries that use this key read the whole table",
-            fix,
-        ),
-    }
+            format!("{name} has a column {column}, which needs a value"),
+            "dlock does not set this column, so the server refuses the rows that dlock inserts",
+            "drop the column, or give it a default value",
+        )
+    });
+    missing.chain(foreign).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::actual_schema::{Present, PresentColumn, PresentKey};
-    use super::super::expected_schema;
-    use super::{Schema, TablesVersion, judge, schema};
+    use super::super::expected_schema::tables_of;
+    use super::{PresentTables, Schema, TablesVersion, judge, schema, without_width};
     use crate::store::check::{CheckStatus, Finding};
 
     /// Returns the schema version of this program.
@@ -256,40 +245,19 @@ mod tests {
     }
 
     /// Returns tables that match `schema.sql`.
-    fn good() -> Present {
-        let mut present = Present::default();
-        for table in expected_schema::tables() {
-            let name = table.name;
-            present.engines.push((name.to_owned(), "InnoDB".to_owned()));
-            for column in &table.columns {
-                present.columns.push(PresentColumn {
-                    table: name.to_owned(),
-                    name: column.name.to_owned(),
-                    kind: column.kind.clone(),
-                    collation: None,
-                    is_nullable: column.is_nullable,
-                    is_auto_increment: column.is_auto_increment,
-                    has_default: false,
-                });
-            }
-            for (number, key) in table.keys.iter().enumerate() {
-                for column in &key.columns {
-                    present.keys.push(PresentKey {
-                        table: name.to_owned(),
-                        name: number.to_string(),
-                        is_unique: key.is_unique,
-                        column: column.clone(),
-                    });
-                }
-            }
-        }
-        present.versions = Some(vec![version(own(), 1)]);
-        present
+    fn good() -> PresentTables {
+        let tables = tables_of(own()).into_iter();
+        let tables = tables.map(|table| (table.name.to_owned(), table.parts));
+        tables.collect()
+    }
+
+    fn findings(present: &PresentTables, versions: Option<&[TablesVersion]>) -> Vec<Finding> {
+        judge(&tables_of(own()), present, versions, &[], false)
     }
 
     #[track_caller]
-    fn only_finding(present: &Present) -> Finding {
-        let findings = judge(&expected_schema::tables(), present, &[], None);
+    fn only_finding(present: &PresentTables, versions: Option<&[TablesVersion]>) -> Finding {
+        let findings = findings(present, versions);
         let [finding] = &findings[..] else {
             panic!("{findings:?}");
         };
@@ -298,59 +266,56 @@ mod tests {
 
     #[test]
     fn tables_of_schema_sql_are_ok() {
-        assert_eq!(only_finding(&good()).status, CheckStatus::Ok);
+        let own = [version(own(), 1)];
+        for versions in [Some(&own[..]), None] {
+            assert_eq!(only_finding(&good(), versions).status, CheckStatus::Ok);
+        }
     }
 
     #[test]
-    fn a_key_is_identified_by_its_columns_in_order() {
-        let mut present = good();
-        let queue_key: Vec<usize> = (0..present.keys.len())
-            .filter(|&at| present.keys[at].table == "dlock_waiter" && !present.keys[at].is_unique)
-            .collect();
-        present.keys.swap(queue_key[0], queue_key[1]);
-        let finding = only_finding(&present);
-        assert!(
-            matches!(finding.status, CheckStatus::Warn(_)),
-            "{finding:?}"
-        );
-        assert!(finding.fact.contains("no key (action,position)"));
+    fn each_part_is_missed() {
+        for (table, parts) in good() {
+            for at in 0..parts.len() {
+                let mut present = good();
+                let present_parts = present.get_mut(&table).expect("the table exists");
+                let part = present_parts.remove(at);
+                let finding = only_finding(&present, None);
+                assert_eq!(finding.is_failure(), !part.starts_with("key "), "{part}");
+                assert_eq!(finding.fact, format!("{table} does not have: {part}"));
+            }
+        }
     }
 
     #[test]
     fn a_foreign_column_fails_only_if_it_needs_a_value() {
         let mut present = good();
-        let mut foreign = present.columns[0].clone();
-        foreign.name = "foreign".to_owned();
-        foreign.has_default = true;
-        present.columns.push(foreign);
-        assert_eq!(only_finding(&present).status, CheckStatus::Ok);
-        let last = present.columns.last_mut().expect("just pushed");
-        last.has_default = false;
-        assert!(only_finding(&present).is_failure());
+        let mut add = |part: &str| {
+            let parts = present.get_mut("dlock_schema");
+            parts.expect("the table exists").push(part.to_owned());
+            only_finding(&present, None)
+        };
+        for part in ["column foreign int not null", "required column version"] {
+            assert_eq!(add(part).status, CheckStatus::Ok, "{part}");
+        }
+        assert!(add("required column foreign").is_failure());
     }
 
     #[test]
     fn schema_versions_that_dlock_refuses_fail() {
-        let mut present = good();
         for versions in [
-            vec![],
-            vec![version(0, 1)],
-            vec![version(own() + 1, own() + 1)],
-            vec![version(own(), 1), version(own() + 1, 1)],
+            &[][..],
+            &[version(0, 1)],
+            &[version(own() + 1, own() + 1)],
+            &[version(own(), 1), version(own() + 1, 1)],
         ] {
-            present.versions = Some(versions);
-            assert!(only_finding(&present).is_failure());
+            assert!(only_finding(&good(), Some(versions)).is_failure());
         }
-        present.versions = None;
-        assert_eq!(only_finding(&present).status, CheckStatus::Ok);
     }
 
     #[test]
     fn newer_tables_that_dlock_works_with_are_ok() {
-        let mut present = good();
         let newer = own() + 1;
-        present.versions = Some(vec![version(newer, 1)]);
-        let finding = only_finding(&present);
+        let finding = only_finding(&good(), Some(&[version(newer, 1)]));
         assert_eq!(finding.status, CheckStatus::Ok);
         let fact = format!("schema version {newer}, newer than {}", own());
         assert!(finding.fact.contains(&fact), "{finding:?}");
@@ -373,20 +338,19 @@ mod tests {
 
     #[test]
     fn missing_tables_cause_a_warning_if_the_account_may_create_them() {
-        let first_finding = |may_create| {
-            let findings = judge(
-                &expected_schema::tables(),
-                &Present::default(),
-                &[],
-                may_create,
-            );
-            findings[0].clone()
-        };
-        assert!(matches!(
-            first_finding(Some(true)).status,
-            CheckStatus::Warn(_)
-        ));
-        assert!(first_finding(Some(false)).is_failure());
-        assert!(first_finding(None).is_failure());
+        let tables = tables_of(own());
+        let finding =
+            |may_create| judge(&tables, &PresentTables::new(), None, &[], may_create).remove(0);
+        assert!(matches!(finding(true).status, CheckStatus::Warn(_)));
+        assert!(finding(false).is_failure());
+    }
+
+    #[test]
+    fn integer_display_width_is_not_part_of_the_type() {
+        assert_eq!(
+            without_width("column pid bigint(20) unsigned null"),
+            "column pid bigint unsigned null"
+        );
+        assert_eq!(without_width("varbinary(255) null"), "varbinary(255) null");
     }
 }
