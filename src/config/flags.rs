@@ -62,7 +62,8 @@ pub(super) fn settings(args: &ConnectionArgs, level: Level) -> Result<Settings, 
         let text = value.into_string().map_err(|_| invalid("is not UTF-8"))?;
         settings.set(setting, text, &origin).map_err(invalid)?;
     }
-    match settings.has_host_and_socket() {
+    settings.prefer_socket_to_localhost();
+    match settings.contains(Setting::Host) && settings.contains(Setting::Socket) {
         true => Err(both_set(level, "host", "socket")),
         false => Ok(settings),
     }

@@ -93,7 +93,8 @@ impl Group {
     pub(super) fn into_settings(mut self) -> Settings {
         // As in the `mysql` client, the socket is used only if the host is localhost or not set. Debian sets a socket
         // in [client], which must not override a different host in the same group.
-        if self.settings.has_host_and_socket() {
+        self.settings.prefer_socket_to_localhost();
+        if self.settings.contains(Setting::Host) {
             self.settings.remove(Setting::Socket);
         }
         let (mode, switch) = match (self.ssl, self.verify) {

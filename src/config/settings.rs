@@ -74,7 +74,7 @@ struct Given {
     origin: String,
 }
 
-/// The settings of one source, or of several merged sources. They contain the host or the socket, but not both: a host
+/// The settings of one source, or of several merged sources. A source sets the host or the socket, but not both: a host
 /// overrides a socket from a source with lower precedence, and vice versa. Otherwise dlock could acquire the lock on the
 /// wrong server.
 #[derive(Debug, Clone, Default)]
@@ -103,16 +103,12 @@ impl Settings {
         self.0.remove(&setting);
     }
 
-    /// If the host is only `localhost`, without a port, and a socket is set too, removes the host, as the `mysql`
-    /// client does. Returns true if a different host and a socket are both set.
-    pub(super) fn has_host_and_socket(&mut self) -> bool {
-        let has_socket = self.contains(Setting::Socket);
-        match self.text(Setting::Host) {
-            Some(host) if has_socket && host.eq_ignore_ascii_case("localhost") => {
-                self.remove(Setting::Host);
-                false
-            }
-            host => host.is_some() && has_socket,
+    /// Removes the host if it is only `localhost`, without a port, and a socket is set too, as the `mysql` client does.
+    pub(super) fn prefer_socket_to_localhost(&mut self) {
+        let host = self.text(Setting::Host);
+        let is_localhost = host.is_some_and(|host| host.eq_ignore_ascii_case("localhost"));
+        if is_localhost && self.contains(Setting::Socket) {
+            self.remove(Setting::Host);
         }
     }
 
