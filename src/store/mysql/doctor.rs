@@ -166,10 +166,7 @@ fn examine_tables(
     let Some(rights) = or_skip(Check::Grants, grants::query(session, &wanted), emit)? else {
         return Ok(());
     };
-    emit_all(
-        grants::judge(&rights, &target.database, &facts.account),
-        emit,
-    );
+    emit(grants::judge(&rights, &target.database, &facts.account));
     let Some(present) = or_skip(Check::Tables, tables::query(session, &wanted), emit)? else {
         return Ok(());
     };

@@ -33,55 +33,61 @@ pub(super) struct Right {
     pub(super) permission: Permission,
 }
 
+impl Right {
+    fn name(&self) -> String {
+        format!("{} on {}", self.verb, self.table)
+    }
+}
+
 /// Tries all privileges that `exec` needs on `tables`.
 pub(super) fn query(
     session: &mut Session,
     tables: &[TableDefinition],
 ) -> Result<Vec<Right>, QueryError> {
-    let tries: Vec<(&TableDefinition, &str)> = schema::rights()
-        .filter_map(|(name, right)| {
+    let tries: Vec<(&str, &str, String)> = schema::rights()
+        .filter_map(|(name, verb)| {
             let table = tables.iter().find(|table| table.name == name)?;
-            Some((table, right))
+            Some((name, verb, statement(table, verb)))
         })
-        .collect();
-    let right = |(table, verb): &(&TableDefinition, &'static str), permission| Right {
-        table: table.name,
-        verb,
-        permission,
-    };
-    let all: String = tries
-        .iter()
-        .map(|(table, right)| statement(table, right))
         .collect();
     // If the account has all privileges, one packet is enough. After a refusal, the server does not
     // execute the remaining statements of the packet.
-    match session.query(&all) {
-        Ok(_) => {
-            let granted = |tried| right(tried, Permission::Granted);
-            return Ok(tries.iter().map(granted).collect());
-        }
-        Err(lost @ QueryError::Disconnected(_)) => return Err(lost),
-        Err(QueryError::Refused(_)) => {}
-    }
+    let all: String = tries.iter().map(|(.., statement)| &**statement).collect();
+    let has_all = match session.query(&all) {
+        Ok(_) => true,
+        Err(QueryError::Refused(_)) => false,
+        Err(lost) => return Err(lost),
+    };
     let mut rights = Vec::new();
-    for tried in &tries {
-        let permission = match session.query(&statement(tried.0, tried.1)) {
-            Ok(_) => Permission::Granted,
-            Err(lost @ QueryError::Disconnected(_)) => return Err(lost),
-            Err(QueryError::Refused(failure)) => match failure.kind {
-                FailureKind::Denied => Permission::Missing,
-                FailureKind::NoTables => Permission::NoTable,
-                _ => Permission::Unclear(failure.message),
-            },
+    for (table, verb, statement) in tries {
+        let permission = match has_all {
+            true => Permission::Granted,
+            false => try_statement(session, &statement)?,
         };
         let is_unclear = matches!(permission, Permission::Unclear(_));
-        rights.push(right(tried, permission));
+        rights.push(Right {
+            table,
+            verb,
+            permission,
+        });
         // The other statements would most likely fail for the same reason, and each may take a second.
         if is_unclear {
             break;
         }
     }
     Ok(rights)
+}
+
+fn try_statement(session: &mut Session, statement: &str) -> Result<Permission, QueryError> {
+    match session.query(statement) {
+        Ok(_) => Ok(Permission::Granted),
+        Err(QueryError::Refused(failure)) => Ok(match failure.kind {
+            FailureKind::Denied => Permission::Missing,
+            FailureKind::NoTables => Permission::NoTable,
+            _ => Permission::Unclear(failure.message),
+        }),
+        Err(lost) => Err(lost),
+    }
 }
 
 /// Returns a statement that needs the privilege `right` on all columns of `table`, and that neither
@@ -107,58 +113,47 @@ fn statement(table: &TableDefinition, right: &str) -> String {
 }
 
 /// Judges the privileges that `account` (`user@host`) has on the tables of `database`.
-pub(super) fn judge(rights: &[Right], database: &str, account: &str) -> Vec<Finding> {
-    let missing: Vec<String> = rights
-        .iter()
-        .filter(|right| right.permission == Permission::Missing)
-        .map(|right| format!("{} on {}", right.verb, right.table))
-        .collect();
+pub(super) fn judge(rights: &[Right], database: &str, account: &str) -> Finding {
+    let with = |permission| {
+        let rights = rights.iter();
+        rights.filter(move |right| right.permission == permission)
+    };
+    let lacks_table = with(Permission::NoTable).next().is_some();
+    let missing: Vec<&Right> = with(Permission::Missing).collect();
     if !missing.is_empty() {
-        let lacks = |line: &&str| {
-            let is_of = |table: &str| line.contains(&format!(".{table} "));
-            let lacking = |right: &&Right| right.permission == Permission::Missing;
-            rights
-                .iter()
-                .filter(lacking)
-                .any(|right| is_of(right.table))
+        let is_missing = |line: &&str| {
+            let mut tables = missing.iter().map(|right| format!(".{} ", right.table));
+            tables.any(|table| line.contains(&table))
         };
         let grants = schema::runtime_grants(database, &quoted(account));
-        let grants: Vec<&str> = grants.lines().filter(lacks).collect();
-        return vec![Finding::fail(
+        let grants: Vec<&str> = grants.lines().filter(is_missing).collect();
+        let missing: Vec<String> = missing.into_iter().map(Right::name).collect();
+        let before = match lacks_table {
+            true => "after all tables have been created: ",
+            false => "",
+        };
+        return Finding::fail(
             Check::Grants,
             format!("missing: {}", missing.join(", ")),
             "dlock exec ends with status 77 when it needs a missing privilege",
-            match rights
-                .iter()
-                .any(|right| right.permission == Permission::NoTable)
-            {
-                true => format!("after all tables have been created: {}", grants.join(" ")),
-                false => grants.join(" "),
-            },
-        )];
+            format!("{before}{}", grants.join(" ")),
+        );
     }
     let unclear = rights.iter().find_map(|right| match &right.permission {
-        Permission::Unclear(message) => {
-            Some(format!("{} on {}: {message}", right.verb, right.table))
-        }
+        Permission::Unclear(message) => Some(format!("{}: {message}", right.name())),
         _ => None,
     });
-    if let Some(unclear) = unclear {
-        return vec![Finding::skip(Check::Grants, unclear)];
-    }
-    if rights
-        .iter()
-        .any(|right| right.permission == Permission::NoTable)
-    {
-        return vec![Finding::skip(
+    match unclear {
+        Some(unclear) => Finding::skip(Check::Grants, unclear),
+        None if lacks_table => Finding::skip(
             Check::Grants,
             "a table is missing, so privileges cannot be tested",
-        )];
+        ),
+        None => Finding::ok(
+            Check::Grants,
+            "all privileges that dlock exec needs; only dlock setup needs to create tables",
+        ),
     }
-    vec![Finding::ok(
-        Check::Grants,
-        "all privileges that dlock exec needs; only dlock setup needs to create tables",
-    )]
 }
 
 /// Returns `user@host` in the form that GRANT expects.
@@ -211,10 +206,7 @@ mod tests {
             right("dlock_lock", "UPDATE", Permission::Missing),
             right("dlock_waiter", "DELETE", Permission::Granted),
         ];
-        let findings = judge(&rights, "d", "o'neil@%");
-        let [finding] = &findings[..] else {
-            panic!("{findings:?}");
-        };
+        let finding = judge(&rights, "d", "o'neil@%");
         assert_eq!(finding.fact, "missing: UPDATE on dlock_lock");
         let CheckStatus::Fail(advice) = &finding.status else {
             panic!("{finding:?}");
@@ -232,7 +224,7 @@ mod tests {
                 permission,
             }]
         };
-        let status = |permission| judge(&right(permission), "d", "u@%")[0].status.clone();
+        let status = |permission| judge(&right(permission), "d", "u@%").status;
         assert_eq!(status(Permission::Granted), CheckStatus::Ok);
         assert_eq!(status(Permission::NoTable), CheckStatus::Skipped);
         let unclear = Permission::Unclear("read only".to_owned());
