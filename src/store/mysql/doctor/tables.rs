@@ -251,25 +251,13 @@ mod tests {
         tables.collect()
     }
 
-    fn findings(present: &PresentTables, versions: Option<&[TablesVersion]>) -> Vec<Finding> {
-        judge(&tables_of(own()), present, versions, &[], false)
-    }
-
     #[track_caller]
-    fn only_finding(present: &PresentTables, versions: Option<&[TablesVersion]>) -> Finding {
-        let findings = findings(present, versions);
+    fn only_finding(present: &PresentTables) -> Finding {
+        let findings = judge(&tables_of(own()), present, None, &[], false);
         let [finding] = &findings[..] else {
             panic!("{findings:?}");
         };
         finding.clone()
-    }
-
-    #[test]
-    fn tables_of_schema_sql_are_ok() {
-        let own = [version(own(), 1)];
-        for versions in [Some(&own[..]), None] {
-            assert_eq!(only_finding(&good(), versions).status, CheckStatus::Ok);
-        }
     }
 
     #[test]
@@ -279,7 +267,7 @@ mod tests {
                 let mut present = good();
                 let present_parts = present.get_mut(&table).expect("the table exists");
                 let part = present_parts.remove(at);
-                let finding = only_finding(&present, None);
+                let finding = only_finding(&present);
                 assert_eq!(finding.is_failure(), !part.starts_with("key "), "{part}");
                 assert_eq!(finding.fact, format!("{table} does not have: {part}"));
             }
@@ -292,33 +280,12 @@ mod tests {
         let mut add = |part: &str| {
             let parts = present.get_mut("dlock_schema");
             parts.expect("the table exists").push(part.to_owned());
-            only_finding(&present, None)
+            only_finding(&present)
         };
         for part in ["column foreign int not null", "required column version"] {
             assert_eq!(add(part).status, CheckStatus::Ok, "{part}");
         }
         assert!(add("required column foreign").is_failure());
-    }
-
-    #[test]
-    fn schema_versions_that_dlock_refuses_fail() {
-        for versions in [
-            &[][..],
-            &[version(0, 1)],
-            &[version(own() + 1, own() + 1)],
-            &[version(own(), 1), version(own() + 1, 1)],
-        ] {
-            assert!(only_finding(&good(), Some(versions)).is_failure());
-        }
-    }
-
-    #[test]
-    fn newer_tables_that_dlock_works_with_are_ok() {
-        let newer = own() + 1;
-        let finding = only_finding(&good(), Some(&[version(newer, 1)]));
-        assert_eq!(finding.status, CheckStatus::Ok);
-        let fact = format!("schema version {newer}, newer than {}", own());
-        assert!(finding.fact.contains(&fact), "{finding:?}");
     }
 
     #[test]
@@ -334,15 +301,6 @@ mod tests {
         let failed = status(version(1, 1));
         assert!(matches!(failed, Some(CheckStatus::Fail(_))), "{failed:?}");
         assert_eq!(status(version(3, 1)), None);
-    }
-
-    #[test]
-    fn missing_tables_cause_a_warning_if_the_account_may_create_them() {
-        let tables = tables_of(own());
-        let finding =
-            |may_create| judge(&tables, &PresentTables::new(), None, &[], may_create).remove(0);
-        assert!(matches!(finding(true).status, CheckStatus::Warn(_)));
-        assert!(finding(false).is_failure());
     }
 
     #[test]
