@@ -2,7 +2,6 @@
 //! command under the outer lease. For a different action, the inner dlock acquires its own lease.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, Outcome, eventually};
@@ -18,9 +17,6 @@ use crate::pid_one::{namespaces, unshare};
 /// The wait limit of an inner dlock. If there were no limit, an inner dlock that waits for the outer lease would never
 /// end.
 const WAIT_LIMIT: &str = "--wait=2s";
-
-/// Maximum time for a read from a healthy server.
-const READ_LIMIT: Duration = Duration::from_secs(10);
 
 /// Returns a `dlock exec` for `init` with the shell script `script` as its command. In the script, `$dlock` is the path
 /// of dlock.
@@ -128,10 +124,9 @@ fn nested_command_inherits_signals_and_streams_like_the_outer_one() {
     assert!(direct.ends_with("none\n"), "{flavour}: {direct}");
 }
 
-#[test]
-fn nested_exec_with_a_stale_token_exits_76_immediately() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("nested");
+/// Asserts that an inner dlock that starts after `lose` prints `why`, does not wait, and exits with 76.
+#[track_caller]
+fn assert_nested_exec_exits_76(database: &Database, why: &str, lose: impl FnOnce()) {
     let stage = Stage::new();
     let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
     let script = format!(
@@ -140,16 +135,23 @@ fn nested_exec_with_a_stale_token_exits_76_immediately() {
         ready.display(),
         go.display()
     );
-    let running = outer(&database, &script).start();
+    let running = outer(database, &script).start();
     assert_eq!(read_message(&ready), "up");
-    let before = token(&database);
-    steal(&database);
-    let told = Instant::now();
+    lose();
     write_message(&go, "on");
-    running.wait_for_output("is not current: init is held by a thief");
-    assert!(told.elapsed() < READ_LIMIT, "{flavour}");
+    running.wait_for_output(why);
     let outcome = running.wait();
-    assert_eq!(outcome.stdout, "status=76\n", "{flavour}: {outcome:#?}");
+    assert_eq!(outcome.stdout, "status=76\n", "{outcome:#?}");
+}
+
+#[test]
+fn nested_exec_with_a_stale_token_exits_76() {
+    let database = shared(Flavour::of_this_test()).database("nested");
+    let mut before = 0;
+    assert_nested_exec_exits_76(&database, "is not current: init is held by a thief", || {
+        before = token(&database);
+        steal(&database);
+    });
 
     // The token of a finished run is not current. A process that has outlived its run may still have this token in
     // its environment.
@@ -166,26 +168,13 @@ fn nested_exec_with_a_stale_token_exits_76_immediately() {
 
 #[test]
 fn nested_exec_under_a_revoked_lease_exits_76() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("nested");
-    let stage = Stage::new();
-    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-    let script = format!(
-        r#"trap '' TERM; echo up > {}; read word < {}
-           "$dlock" exec -a init -- echo never; echo status=$?"#,
-        ready.display(),
-        go.display()
-    );
-    let running = outer(&database, &script).start();
-    assert_eq!(read_message(&ready), "up");
-    let release = ["release", "-a", "init", "--yes", "--operator=eve"];
-    Dlock::on(&database, release)
-        .run()
-        .expect(0, "", "released");
-    write_message(&go, "on");
-    running.wait_for_output("is not current: ");
-    let outcome = running.wait();
-    assert_eq!(outcome.stdout, "status=76\n", "{flavour}: {outcome:#?}");
+    let database = shared(Flavour::of_this_test()).database("nested");
+    assert_nested_exec_exits_76(&database, "is not current: ", || {
+        let release = ["release", "-a", "init", "--yes", "--operator=eve"];
+        Dlock::on(&database, release)
+            .run()
+            .expect(0, "", "released");
+    });
 }
 
 #[test]

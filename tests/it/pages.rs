@@ -141,11 +141,16 @@ fn command_lines(page: &str) -> Vec<String> {
 
 /// Returns the words of a shell command, with values for the variables of the recipes.
 #[track_caller]
-fn words(command: &str) -> Vec<OsString> {
+pub(crate) fn words(command: &str) -> Vec<OsString> {
     let script = format!("set -- {command}\nprintf '%s\\n' \"$@\"");
     let output = Command::new("sh")
-        .args(["-ec", &script])
-        .envs([("RELEASE", "v1"), ("POD_IP", "192.0.2.1")])
+        .args(["-euc", &script])
+        .envs([
+            ("RELEASE", "v1"),
+            ("TAG", "v1"),
+            ("POD_IP", "192.0.2.1"),
+            ("DB_URL", "mysql://url"),
+        ])
         .output()
         .expect("sh runs");
     assert!(output.status.success(), "{command}: {output:?}");

@@ -2,7 +2,6 @@
 //! the documents give. Tools that cannot be installed here have a command only, which is parsed.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command as Program;
@@ -13,6 +12,7 @@ use mysql::prelude::Queryable;
 use testkit::cli_runner::Dlock;
 
 use super::{Host, example, installed, path};
+use crate::pages::words;
 
 /// Tools whose recipe is a command only.
 const DOCUMENTED: [&str; 6] = [
@@ -201,21 +201,6 @@ fn table() -> BTreeMap<String, String> {
         Some((name.to_owned(), command.to_owned()))
     });
     cells.collect()
-}
-
-/// Returns the words of a shell command, in which TAG is v1.
-#[track_caller]
-fn words(command: &str) -> Vec<OsString> {
-    let script = format!("set -- {command}\nprintf '%s\\n' \"$@\"");
-    let output = Program::new("sh")
-        .args(["-euc", &script])
-        .env("TAG", "v1")
-        .env("DB_URL", "mysql://url")
-        .output()
-        .expect("sh runs");
-    assert!(output.status.success(), "{command}: {output:?}");
-    let text = String::from_utf8(output.stdout).expect("the words are UTF-8");
-    text.lines().map(OsString::from).collect()
 }
 
 #[test]
