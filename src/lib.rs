@@ -48,12 +48,10 @@ use crate::exit::{ExitError, Status};
 use crate::process::hook;
 use crate::report::log::{EventKind, EventMeta};
 use crate::report::{Report, Verbosity};
-use crate::sys::heap;
 
 /// Runs dlock with the command line and the environment of this process, and returns the exit status.
 #[must_use]
 pub fn run() -> Status {
-    heap::configure();
     report_panics(Format::Text);
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let cli = match cli::parse::parse(&arguments, &variables_without_option()) {

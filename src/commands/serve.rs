@@ -15,7 +15,7 @@ use crate::sys::heap;
 /// Fails if the address is not local and there is no token, if the token file cannot be used, or if the server cannot
 /// start.
 pub fn run(args: ServeArgs, targets: Targets, report: &Report) -> anyhow::Result<Status> {
-    heap::configure_for_service();
+    heap::return_large_blocks();
     let token = match &args.token_file {
         Some(path) => Some(token(&config::text_file_value(path)?)?),
         None if args.listen.is_local() => None,

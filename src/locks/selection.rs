@@ -49,46 +49,6 @@ impl ActionSelection {
                 locks.push(LockRecord::unknown(action.clone()));
             }
         }
-        // A record is large, so moving records in each step of the sort would take most of its time, and a second list of
-        // all records would take a lot of memory.
-        let mut order: Vec<usize> = (0..locks.len()).collect();
-        order.sort_by(|one, other| locks[*one].action.natural_cmp(&locks[*other].action));
-        permute(locks, order);
-    }
-}
-
-/// Moves the items to their places: the item at the index `order[n]` becomes the item at the index `n`.
-fn permute<T>(items: &mut [T], mut order: Vec<usize>) {
-    for start in 0..order.len() {
-        let mut at = start;
-        while order[at] != start {
-            let from = std::mem::replace(&mut order[at], at);
-            items.swap(at, from);
-            at = from;
-        }
-        order[at] = at;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::permute;
-
-    #[test]
-    fn items_are_moved_to_their_places() {
-        for order in [
-            vec![],
-            vec![0],
-            vec![0, 1, 2],
-            vec![2, 0, 1],
-            vec![1, 2, 0],
-            vec![4, 3, 2, 1, 0],
-            vec![1, 0, 4, 2, 3, 5],
-        ] {
-            let mut items: Vec<usize> = (10..10 + order.len()).collect();
-            let expected: Vec<usize> = order.iter().map(|index| 10 + index).collect();
-            permute(&mut items, order);
-            assert_eq!(items, expected);
-        }
+        locks.sort_by(|one, other| one.action.natural_cmp(&other.action));
     }
 }

@@ -1,7 +1,6 @@
 //! Requests that are not part of a run: they read records, waiters and the history, forget a success, and apply an
 //! operator request.
 
-use std::cell::RefCell;
 use std::time::Duration;
 
 use super::database::Database;
@@ -69,10 +68,10 @@ impl Database {
         kind: RequestKind,
         packet: &str,
     ) -> Result<Snapshot, Failure> {
-        let found = RefCell::new(SnapshotRows::default());
-        let mut take = |select: usize, row| found.borrow_mut().take(select, row);
-        let finish = |sets: &[Vec<_>]| found.take().finish(sets);
-        self.exchange_rows(kind, packet, &mut take, finish)
+        let mut found = SnapshotRows::default();
+        let mut take = |select: usize, row| found.take(select, row);
+        let head = self.exchange_rows(kind, packet, &mut take, rows::snapshot_head)?;
+        Ok(found.finish(head))
     }
 
     /// Returns the same as [`Database::snapshot`], but fails if the server is read-only. Waits for a Galera node that lags.

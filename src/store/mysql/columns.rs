@@ -1,6 +1,5 @@
 //! Reads the values of the columns of a row. A column that is missing in the response counts as NULL.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use mysql::prelude::FromValue;
@@ -16,36 +15,19 @@ pub(super) fn first_row(sets: &[Vec<Row>]) -> Result<&Row, Failure> {
 
 /// Returns the value of a column, or None if the value is NULL or the response does not have the column.
 pub(super) fn optional<T: FromValue>(row: &Row, name: &str) -> Result<Option<T>, Failure> {
-    let Some(index) = index_of(row, name) else {
-        return Ok(None);
-    };
-    match row.get_opt::<Option<T>, _>(index) {
+    debug_assert!(
+        row.columns_ref()
+            .iter()
+            .filter(|column| column.name_ref() == name.as_bytes())
+            .count()
+            <= 1,
+        "two columns have the name {name}"
+    );
+    match row.get_opt::<Option<T>, _>(name) {
         Some(Err(_)) => Err(malformed(&format!("column {name} has an unexpected type"))),
         Some(Ok(value)) => Ok(value),
         None => Ok(None),
     }
-}
-
-thread_local! {
-    /// The index after that of the column that was read last.
-    static NEXT: Cell<usize> = const { Cell::new(0) };
-}
-
-/// Returns the index of the column `name`. None if the response does not have the column.
-///
-/// The columns of a row are mostly read in their order, so the search begins after the column that was read last. A
-/// search from the first column would take half of the time to read ten thousand records.
-fn index_of(row: &Row, name: &str) -> Option<usize> {
-    let columns = row.columns_ref();
-    let is_named = |index: &usize| columns[*index].name_ref() == name.as_bytes();
-    let start = NEXT.get().min(columns.len());
-    let found = (start..columns.len()).chain(0..start).find(is_named)?;
-    debug_assert!(
-        (0..columns.len()).filter(is_named).count() == 1,
-        "two columns have the name {name}"
-    );
-    NEXT.set(found + 1);
-    Some(found)
 }
 
 pub(super) fn required<T: FromValue>(row: &Row, name: &str) -> Result<T, Failure> {

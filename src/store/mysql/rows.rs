@@ -130,6 +130,15 @@ pub(super) fn slots_of_actions(sets: &[Vec<Row>]) -> Result<Vec<(Action, Slot)>,
     })
 }
 
+/// Reads the first row of each SELECT of a snapshot: the server's time, and true if the server is read-only.
+pub(super) fn snapshot_head(sets: &[Vec<Row>]) -> Result<(ServerTime, bool), Failure> {
+    let server_time = ServerTime(required(versioned(sets)?, "server_time")?);
+    match sets.len() {
+        2 => Ok((server_time, is_read_only(sets)?)),
+        _ => Err(malformed("it is not complete")),
+    }
+}
+
 fn slot(row: &Row) -> Result<Slot, Failure> {
     Ok(Slot {
         number: required(row, "slot")?,
@@ -264,7 +273,7 @@ pub(super) fn dead_entries(sets: &[Vec<Row>]) -> Result<Vec<(u64, u64)>, Failure
 }
 
 /// Returns the first row of a response if this dlock works with the tables, and a failure otherwise.
-pub(super) fn versioned(sets: &[Vec<Row>]) -> Result<&Row, Failure> {
+fn versioned(sets: &[Vec<Row>]) -> Result<&Row, Failure> {
     schema::current().check(tables_version(sets)?)?;
     first_row(sets)
 }

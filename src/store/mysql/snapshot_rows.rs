@@ -2,11 +2,11 @@
 
 use mysql::Row;
 
-use super::columns::{malformed, reason, required};
-use super::rows::{add, is_read_only, record, versioned, waiter};
+use super::columns::reason;
+use super::rows::{add, record, waiter};
 use crate::lease::action::Action;
 use crate::store::session_states::SessionStates;
-use crate::store::{Failure, LockRecord, ServerTime, Snapshot, Waiter};
+use crate::store::{LockRecord, ServerTime, Snapshot, Waiter};
 
 /// The rows of a snapshot: records, then waiters. Each row is converted as soon as it arrives, because it needs several
 /// times the memory of its record.
@@ -39,20 +39,16 @@ impl SnapshotRows {
         is_first.then_some(row)
     }
 
-    /// Returns the snapshot. `sets` contains the first row of each SELECT.
-    pub(super) fn finish(self, sets: &[Vec<Row>]) -> Result<Snapshot, Failure> {
-        let server_time = ServerTime(required(versioned(sets)?, "server_time")?);
-        if sets.len() != 2 {
-            return Err(malformed("it is not complete"));
-        }
-        Ok(Snapshot {
+    /// Returns the snapshot. The time and the flag are those of [`rows::snapshot_head`](super::rows::snapshot_head).
+    pub(super) fn finish(self, (server_time, is_read_only): (ServerTime, bool)) -> Snapshot {
+        Snapshot {
             server_time,
             locks: self.locks,
             waiters: self.waiters,
             sessions: SessionStates::NotQueried,
-            is_read_only: is_read_only(sets)?,
+            is_read_only,
             server: String::new(),
             skipped: Vec::new(),
-        })
+        }
     }
 }
