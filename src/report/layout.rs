@@ -1,8 +1,7 @@
 //! The layout of tables and of facts: the width, the colours, and whether texts are cut.
 
 use super::columns::{Painted, TableColumn, Widths};
-use super::escape::printable;
-use super::line::{StyledLine, folded};
+use super::line::StyledLine;
 use super::style::{Colors, Style};
 use crate::cli::table::TableArgs;
 use crate::sys::terminal;
@@ -92,14 +91,8 @@ impl Layout {
         let room = self
             .width
             .map_or(usize::MAX, |width| width.saturating_sub(indent));
-        let mut formatted = String::new();
-        let mut before = before.clone();
-        for part in folded(&printable(text), room.max(1)) {
-            let line = before.with(indent, usize::MAX, &part, paint);
-            formatted.push_str(&self.line(&line));
-            before = StyledLine::default();
-        }
-        formatted
+        let lines = before.clone().paragraph(indent, room, text, paint);
+        lines.iter().map(|line| self.line(line)).collect()
     }
 }
 

@@ -50,6 +50,17 @@ impl StyledLine {
         self
     }
 
+    /// Returns lines with `text`, which follows this line. The text is wrapped to `width` columns, and each part begins at
+    /// `column`.
+    #[must_use]
+    pub fn paragraph(self, column: usize, width: usize, text: &str, paint: Style) -> Vec<Self> {
+        let mut before = self;
+        let parts = folded(&printable(text), width.max(1));
+        let line =
+            |part: &String| std::mem::take(&mut before).with(column, usize::MAX, part, paint);
+        parts.iter().map(line).collect()
+    }
+
     /// Adds a cell with `text` that ends at column `columns`. Adds nothing if the cell would touch an existing cell.
     #[must_use]
     pub fn ending(self, columns: usize, text: &str, paint: Style) -> Self {

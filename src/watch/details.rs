@@ -5,9 +5,8 @@ use super::frame::Frame;
 use super::list::{header, text_room, with_notice};
 use super::state::ScreenState;
 use crate::report::columns::{Painted, TableColumn, Widths};
-use crate::report::escape::printable;
 use crate::report::history;
-use crate::report::line::{StyledLine, folded};
+use crate::report::line::StyledLine;
 use crate::report::messages::age;
 use crate::report::status::paint;
 use crate::report::style::Style;
@@ -72,17 +71,11 @@ fn lines(state: &ScreenState, details: &DetailState) -> Vec<StyledLine> {
     let record = &details.record;
     let mut lines = vec![StyledLine::default(), title(state, details)];
     for (name, text) in facts(state, details) {
-        let room = state.size.columns.saturating_sub(FACTS).max(1);
         let paint = match name {
             "diagnosis" => paint(record),
             _ => Style::Plain,
         };
-        let mut name = Some(name);
-        for text in folded(&printable(&text), room) {
-            let line =
-                StyledLine::default().with(INDENT, FACTS, name.take().unwrap_or(""), Style::Faint);
-            lines.push(line.with(FACTS, room, &text, paint));
-        }
+        lines.extend(fact_lines(state, name, &text, paint));
     }
     let room = state.size.columns.saturating_sub(INDENT);
     let waiters = state.latest.queue_of(&record.action);
@@ -94,9 +87,8 @@ fn lines(state: &ScreenState, details: &DetailState) -> Vec<StyledLine> {
     };
     section(&mut lines, &title, &QUEUE, &waiters, room);
     if waiters.len() > waiting {
-        let texts = folded(messages::ENDED_WAITERS, room);
-        let line = |text: &String| StyledLine::default().with(INDENT, room, text, Style::Faint);
-        lines.extend(texts.iter().map(line));
+        let before = StyledLine::default();
+        lines.extend(before.paragraph(INDENT, room, messages::ENDED_WAITERS, Style::Faint));
     }
     let runs: Vec<_> = details.history.entries().iter().map(run_cells).collect();
     let title = match (&details.history, &details.history_failure, runs.len()) {
@@ -107,6 +99,18 @@ fn lines(state: &ScreenState, details: &DetailState) -> Vec<StyledLine> {
     };
     section(&mut lines, &title, &RUNS, &runs, room);
     lines.into_iter().map(|line| state.faded(line)).collect()
+}
+
+/// Returns the lines of one fact: its name, and its value, wrapped to the width of the screen.
+pub(super) fn fact_lines(
+    state: &ScreenState,
+    name: &str,
+    text: &str,
+    paint: Style,
+) -> Vec<StyledLine> {
+    let room = state.size.columns.saturating_sub(FACTS);
+    let name = StyledLine::default().with(INDENT, FACTS, name, Style::Faint);
+    name.paragraph(FACTS, room, text, paint)
 }
 
 fn title(page: &ScreenState, details: &DetailState) -> StyledLine {

@@ -5,8 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use super::frame::Frame;
 use super::state::{ScreenState, SortOrder};
 use crate::report::columns::Widths;
-use crate::report::escape::printable;
-use crate::report::line::{StyledLine, folded};
+use crate::report::line::StyledLine;
 use crate::report::messages;
 use crate::report::status::{COLUMNS, cells, paint};
 use crate::report::style::Style;
@@ -87,9 +86,8 @@ fn diagnosis_lines(state: &ScreenState, record: &LockRecord) -> Vec<StyledLine> 
         true => format!("{} at {}: {diagnosis}", record.action, state.data_time()),
         false => format!("{}: {diagnosis}", record.action),
     };
-    let mut lines = folded(&printable(&text), state.size.columns);
-    lines.truncate(DIAGNOSIS_LINES);
-    let lines = lines.iter().map(|text| StyledLine::of(text, paint(record)));
+    let lines = StyledLine::default().paragraph(0, state.size.columns, &text, paint(record));
+    let lines = lines.into_iter().take(DIAGNOSIS_LINES);
     lines.map(|line| state.faded(line)).collect()
 }
 
@@ -155,9 +153,8 @@ pub(super) fn header(state: &ScreenState) -> Vec<StyledLine> {
     // If the screen has too few rows, the last lines of the header are removed, so this message comes first.
     header.extend(state.stale_lines());
     for text in messages::skipped_hosts(&state.latest.snapshot) {
-        let lines = folded(&printable(&text), columns);
-        let doubtful = |line: &String| StyledLine::of(line, Style::Doubtful);
-        header.extend(lines.iter().take(HOST_LINES).map(doubtful));
+        let lines = StyledLine::default().paragraph(0, columns, &text, Style::Doubtful);
+        header.extend(lines.into_iter().take(HOST_LINES));
     }
     if state.latest.snapshot.is_read_only {
         header.push(StyledLine::of(messages::READ_ONLY, Style::Doubtful));
@@ -209,10 +206,9 @@ fn notice_lines(state: &ScreenState) -> Vec<StyledLine> {
     let Some((text, style)) = &state.notice else {
         return Vec::new();
     };
-    let mut lines = folded(&printable(text), state.size.columns);
+    let mut lines = StyledLine::default().paragraph(0, state.size.columns, text, *style);
     lines.truncate(NOTICE_LINES);
-    let lines = lines.iter().map(|text| StyledLine::of(text, *style));
-    lines.collect()
+    lines
 }
 
 fn footer(state: &ScreenState) -> StyledLine {

@@ -1,11 +1,11 @@
 //! The page of the release dialog: the facts about the action, the effect of the release, and the question.
 
+use super::details::fact_lines;
 use super::frame::Frame;
 use super::list::{header, text_room};
 use super::release_dialog::{DialogStep, ReleaseDialog};
 use super::state::ScreenState;
-use crate::report::escape::printable;
-use crate::report::line::{StyledLine, folded};
+use crate::report::line::StyledLine;
 use crate::report::messages::holders;
 use crate::report::release::prompt;
 use crate::report::status;
@@ -14,11 +14,8 @@ use crate::store::LockRecord;
 use crate::store::operator::OperatorAction;
 use crate::store::session_states::SessionStates;
 
-/// Screen column at which the names of facts and the texts begin.
+/// Screen column at which the texts begin.
 const INDENT: usize = 2;
-
-/// Screen column at which the values of facts begin, to the right of the longest name.
-const FACTS: usize = 16;
 
 /// Renders the page of the dialog: the facts that `dlock release` also shows, the effect, and the question. If the
 /// screen has too few rows, facts are omitted.
@@ -38,7 +35,6 @@ pub(super) fn frame(state: &ScreenState, dialog: &ReleaseDialog) -> Frame {
 }
 
 fn facts(state: &ScreenState, dialog: &ReleaseDialog) -> Vec<StyledLine> {
-    let room = state.size.columns.saturating_sub(FACTS).max(1);
     let mut lines = vec![StyledLine::default()];
     // The ages are current as long as the action has the same token.
     let shown = &dialog.record;
@@ -47,27 +43,17 @@ fn facts(state: &ScreenState, dialog: &ReleaseDialog) -> Vec<StyledLine> {
     let record = latest.unwrap_or(shown);
     let facts = status::facts(record, &SessionStates::NotQueried);
     for (name, text) in state.without_remaining_time(record, facts) {
-        let mut name = Some(name);
-        for text in folded(&printable(&text), room) {
-            let line =
-                StyledLine::default().with(INDENT, FACTS, name.take().unwrap_or(""), Style::Faint);
-            lines.push(line.with(FACTS, room, &text, Style::Plain));
-        }
+        lines.extend(fact_lines(state, name, &text, Style::Plain));
     }
     lines
 }
 
 fn question(state: &ScreenState, dialog: &ReleaseDialog) -> Vec<StyledLine> {
     let ReleaseDialog { record, reason, .. } = dialog;
-    let room = state.size.columns.saturating_sub(INDENT).max(1);
+    let room = state.size.columns.saturating_sub(INDENT);
     let mut lines = vec![StyledLine::default()];
     let mut add = |text: &str, style| {
-        let texts = folded(&printable(text), room);
-        lines.extend(
-            texts
-                .iter()
-                .map(|text| StyledLine::default().with(INDENT, room, text, style)),
-        );
+        lines.extend(StyledLine::default().paragraph(INDENT, room, text, style));
     };
     let effect = format!(
         "{} revokes {}. {} The reason and the name of the operator are shown to the holders and the waiters.",
