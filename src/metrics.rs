@@ -50,7 +50,7 @@ impl MetricsResult {
 }
 
 /// The facts of a run, for the metrics file and the hooks.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct RunMetrics {
     /// The names of the locks.
     pub actions: Vec<Action>,
@@ -117,23 +117,11 @@ const LATEST_SUCCESS: &str = "success_timestamp_seconds";
 impl RunMetrics {
     /// Creates the facts of a run that has just started: `holder` is about to acquire `actions`.
     #[must_use]
-    pub const fn new(actions: Vec<Action>, holder: String) -> Self {
+    pub fn new(actions: Vec<Action>, holder: String) -> Self {
         Self {
             actions,
             holder,
-            wait: Duration::ZERO,
-            hold: Duration::ZERO,
-            held: false,
-            tokens: Vec::new(),
-            slot: None,
-            renewals: 0,
-            failures: 0,
-            outcome: None,
-            reason: String::new(),
-            other: String::new(),
-            min_hold_until: None,
-            status: None,
-            ended_at: None,
+            ..Self::default()
         }
     }
 

@@ -1,8 +1,9 @@
 //! Data read from the server: the record of an action, the state of its queue, and the waiters.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
 use std::time::Duration;
+
+use strum::Display;
 
 use super::connected::SkippedHost;
 use super::contender::Holder;
@@ -257,7 +258,8 @@ pub enum Expiry {
 }
 
 /// State of an action as `status` prints it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Display)]
+#[strum(serialize_all = "lowercase")]
 pub enum LockState {
     /// A holder has a live lease.
     Held,
@@ -272,19 +274,6 @@ pub enum LockState {
     Paused,
     /// The row cannot be read.
     Odd,
-}
-
-impl fmt::Display for LockState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Held => "held",
-            Self::Free => "free",
-            Self::Expired => "expired",
-            Self::Revoked => "revoked",
-            Self::Paused => "paused",
-            Self::Odd => "odd",
-        })
-    }
 }
 
 impl LockRecord {

@@ -6,6 +6,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use strum::Display;
+
 /// A string that dlock may send only to the server. It does not implement `Display`, and its `Debug` output does not
 /// contain the string.
 #[derive(Clone, PartialEq, Eq)]
@@ -57,7 +59,8 @@ impl fmt::Display for Address {
 }
 
 /// TLS mode of the connection. The values have the same names as in the `mysql` client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Display)]
+#[strum(serialize_all = "snake_case")]
 #[value(rename_all = "snake_case")]
 pub enum SslMode {
     /// No TLS.
@@ -68,17 +71,6 @@ pub enum SslMode {
     VerifyCa,
     /// TLS with a certificate that is signed by a trusted authority and names the host.
     VerifyIdentity,
-}
-
-impl fmt::Display for SslMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Disabled => "disabled",
-            Self::Required => "required",
-            Self::VerifyCa => "verify_ca",
-            Self::VerifyIdentity => "verify_identity",
-        })
-    }
 }
 
 /// TLS settings of one target.
