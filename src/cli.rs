@@ -65,6 +65,7 @@ use self::serve::ServeArgs;
 use self::setup::SetupArgs;
 use self::status::StatusArgs;
 use self::wait::WaitArgs;
+use crate::exit;
 
 /// Run a command on one machine at a time, with a lease in your MySQL or MariaDB database.
 #[derive(Debug, Parser)]
@@ -167,22 +168,21 @@ pub enum Command {
     CompleteNames(CompleteNamesArgs),
 }
 
-/// The subcommands that never connect to a server.
-const OFFLINE: [&str; 4] = ["explain", "copy-to", "version", "help"];
-
 /// Returns the command line with the shared options in each subcommand. The help of a subcommand that never connects to a
 /// server does not contain the connection options.
 #[must_use]
 pub fn built() -> clap::Command {
     let mut root = Cli::command();
     root.build();
-    root.mut_subcommands(|command| match OFFLINE.contains(&command.get_name()) {
-        true => command.mut_args(|argument| match argument.get_help_heading() {
-            Some("Connection") => argument.hide(true),
-            _ => argument,
-        }),
-        false => command,
-    })
+    root.mut_subcommands(
+        |command| match exit::OFFLINE.contains(&command.get_name()) {
+            true => command.mut_args(|argument| match argument.get_help_heading() {
+                Some("Connection") => argument.hide(true),
+                _ => argument,
+            }),
+            false => command,
+        },
+    )
 }
 
 /// Format of the messages on stderr.

@@ -8,7 +8,7 @@ mod table;
 
 use std::fmt;
 
-pub use self::table::{TABLE, TableRow, help, row_of, rows};
+pub use self::table::{OFFLINE, TABLE, TableRow, help, row_of, rows};
 
 use crate::sys::signal_name;
 

@@ -2,23 +2,46 @@
 //! The help, `dlock explain` and the man pages are generated from this table, and a test compares the tables in
 //! dlock-operations(7) and docs/guarantees.md with it.
 
-/// The subcommands that connect to the server.
-const CONNECTING: &[&str] = &[
-    "exec", "hold", "status", "list", "wait", "check", "leader", "note", "history", "forget",
-    "release", "prune", "serve", "setup", "doctor",
-];
+/// The subcommands that never connect to a server.
+pub const OFFLINE: [&str; 4] = ["explain", "copy-to", "version", "help"];
 
-/// The subcommands that fail if the server does not respond. `serve` waits for the server.
-const NEEDING_RESPONSE: &[&str] = &[
-    "exec", "hold", "status", "list", "wait", "check", "leader", "note", "history", "forget",
-    "release", "prune", "setup", "doctor",
-];
+/// The subcommands to which a meaning applies.
+enum Scope {
+    All,
+    /// All that connect to the server.
+    Connecting,
+    /// All that fail if the server does not respond. `serve` waits for the server.
+    NeedingResponse,
+    /// These. The text itself shows that it applies only to them.
+    Of(&'static [&'static str]),
+    /// These. A list of all meanings names them before the text.
+    Only(&'static [&'static str]),
+}
 
-/// All subcommands.
-const ALL: &[&str] = &[
-    "exec", "hold", "status", "list", "wait", "check", "leader", "note", "history", "forget",
-    "release", "prune", "serve", "setup", "doctor", "explain", "copy-to", "version", "help",
-];
+use Scope::{All, Connecting, NeedingResponse, Of, Only};
+
+impl Scope {
+    fn contains(&self, subcommand: &str) -> bool {
+        let connects = !OFFLINE.contains(&subcommand);
+        match self {
+            All => true,
+            Connecting => connects,
+            NeedingResponse => connects && subcommand != "serve",
+            Of(subcommands) | Only(subcommands) => subcommands.contains(&subcommand),
+        }
+    }
+
+    /// Returns the words before the text in a list of all meanings.
+    fn prefix(&self) -> String {
+        match self {
+            Only([rest @ .., last]) if !rest.is_empty() => {
+                format!("for {} and {last}: ", rest.join(", "))
+            }
+            Only(subcommands) => format!("for {}: ", subcommands.concat()),
+            _ => String::new(),
+        }
+    }
+}
 
 const DLOCK_OR_COMMAND_SUCCEEDED: &str =
     "dlock, or the command, because dlock passes the status of the command on";
@@ -32,9 +55,7 @@ const DLOCK_OR_COMMAND: &str = "dlock, or the command, because dlock passes the 
 pub struct TableRow {
     /// The number, or a description.
     pub status: &'static str,
-    /// The meanings, each with the subcommands to which it applies. The text of a meaning that does not apply to all
-    /// subcommands of the row begins with "for SUBCOMMAND: ".
-    meanings: &'static [(&'static [&'static str], &'static str)],
+    meanings: &'static [(Scope, &'static str)],
     /// The program or person that sets the status.
     pub set_by: &'static str,
     /// Steps to take next. Each step is a command or another measure, and its reason.
@@ -45,8 +66,9 @@ impl TableRow {
     /// Returns all meanings in one line.
     #[must_use]
     pub fn meaning(&self) -> String {
-        let texts: Vec<&str> = self.meanings.iter().map(|(_, text)| *text).collect();
-        texts.join("; ")
+        let texts = self.meanings.iter();
+        let texts = texts.map(|(scope, text)| format!("{}{text}", scope.prefix()));
+        texts.collect::<Vec<_>>().join("; ")
     }
 
     /// Returns the meanings for `subcommand` in one line. None if `subcommand` never returns this status.
@@ -54,21 +76,10 @@ impl TableRow {
     pub fn meaning_for(&self, subcommand: &str) -> Option<String> {
         let meanings = self.meanings.iter();
         let texts: Vec<&str> = meanings
-            .filter(|(subcommands, _)| subcommands.contains(&subcommand))
-            .map(|(_, text)| without_subcommands(text))
+            .filter(|(scope, _)| scope.contains(subcommand))
+            .map(|(_, text)| *text)
             .collect();
         (!texts.is_empty()).then(|| texts.join("; "))
-    }
-}
-
-/// Returns `text` without the beginning "for SUBCOMMAND: ". A beginning that contains an option remains.
-fn without_subcommands(text: &'static str) -> &'static str {
-    let rest = text
-        .strip_prefix("for ")
-        .and_then(|rest| rest.split_once(": "));
-    match rest {
-        Some((subcommands, rest)) if !subcommands.contains("--") => rest,
-        _ => text,
     }
 }
 
@@ -77,7 +88,7 @@ pub const TABLE: &[TableRow] = &[
     TableRow {
         status: "the command's own",
         meanings: &[(
-            &["exec"],
+            Of(&["exec"]),
             "passed on unchanged; 128+n if signal n killed the command",
         )],
         set_by: "the command",
@@ -86,9 +97,9 @@ pub const TABLE: &[TableRow] = &[
     TableRow {
         status: "0",
         meanings: &[
-            (ALL, "the command or the dlock subcommand succeeded"),
+            (All, "the command or the dlock subcommand succeeded"),
             (
-                &["status"],
+                Of(&["status"]),
                 "for status --check: no action is held or paused",
             ),
         ],
@@ -99,19 +110,16 @@ pub const TABLE: &[TableRow] = &[
         status: "64",
         meanings: &[
             (
-                ALL,
+                All,
                 "usage error: the command line or an environment variable is invalid",
             ),
-            (&["exec", "hold"], "for exec and hold: the ttl is too short"),
+            (Only(&["exec", "hold"]), "the ttl is too short"),
             (
-                &["hold"],
-                "for hold: --pid names no process, or one that dlock must not stop",
+                Only(&["hold"]),
+                "--pid names no process, or one that dlock must not stop",
             ),
-            (
-                &["release", "prune"],
-                "for release and prune: the user did not confirm",
-            ),
-            (&["serve"], "for serve: the address needs --token-file"),
+            (Only(&["release", "prune"]), "the user did not confirm"),
+            (Only(&["serve"]), "the address needs --token-file"),
         ],
         set_by: DLOCK_OR_COMMAND,
         next: &[
@@ -122,12 +130,9 @@ pub const TABLE: &[TableRow] = &[
     TableRow {
         status: "66",
         meanings: &[
-            (
-                &["release"],
-                "for release: there was nothing to release or resume",
-            ),
-            (&["leader"], "for leader: the lock has no leader"),
-            (&["forget"], "for forget: no process has ever used the lock"),
+            (Only(&["release"]), "there was nothing to release or resume"),
+            (Only(&["leader"]), "the lock has no leader"),
+            (Only(&["forget"]), "no process has ever used the lock"),
         ],
         set_by: ONLY_DLOCK,
         next: &[(
@@ -139,19 +144,16 @@ pub const TABLE: &[TableRow] = &[
         status: "69",
         meanings: &[
             (
-                NEEDING_RESPONSE,
+                NeedingResponse,
                 "the server could not be reached or did not respond in time",
             ),
             (
-                &["exec", "hold", "wait"],
-                "for exec, hold and wait: --connect-timeout sets the limit",
+                Only(&["exec", "hold", "wait"]),
+                "--connect-timeout sets the limit",
             ),
+            (Only(&["hold"]), "the server did not confirm the release"),
             (
-                &["hold"],
-                "for hold: the server did not confirm the release",
-            ),
-            (
-                &["check", "wait", "note", "status"],
+                Of(&["check", "wait", "note", "status"]),
                 "for check, wait, note and status --check: the server is read-only, so its data may be old",
             ),
         ],
@@ -169,7 +171,7 @@ pub const TABLE: &[TableRow] = &[
     },
     TableRow {
         status: "70",
-        meanings: &[(ALL, "internal error")],
+        meanings: &[(All, "internal error")],
         set_by: DLOCK_OR_COMMAND,
         next: &[
             (
@@ -186,20 +188,20 @@ pub const TABLE: &[TableRow] = &[
         status: "75",
         meanings: &[
             (
-                &["exec", "hold", "wait"],
+                Of(&["exec", "hold", "wait"]),
                 "the action was held or paused, or sessions of an earlier run had not ended on the server, until the waiting time ran out",
             ),
+            (Only(&["exec", "hold"]), "-E changes this status"),
             (
-                &["exec", "hold"],
-                "for exec and hold: -E changes this status",
+                Only(&["hold"]),
+                "stdin or the process of --pid ended before the lock was held",
             ),
             (
-                &["hold"],
-                "for hold: stdin or the process of --pid ended before the lock was held",
+                Of(&["wait"]),
+                "for wait --done: no success until the timeout",
             ),
-            (&["wait"], "for wait --done: no success until the timeout"),
             (
-                &["status"],
+                Of(&["status"]),
                 "for status --check: an action is held or paused",
             ),
         ],
@@ -221,20 +223,20 @@ pub const TABLE: &[TableRow] = &[
         status: "76",
         meanings: &[
             (
-                &["exec"],
+                Of(&["exec"]),
                 "the lease was lost or could not be renewed, and the command was stopped",
             ),
             (
-                &["hold"],
-                "for hold: the lease was lost or could not be renewed, and the program was told to stop, or the process of --pid was stopped",
+                Only(&["hold"]),
+                "the lease was lost or could not be renewed, and the program was told to stop, or the process of --pid was stopped",
             ),
             (
-                &["exec"],
+                Of(&["exec"]),
                 "with --once or --once-per: the command's success could not be recorded",
             ),
             (
-                &["check", "note", "release"],
-                "for check, note and release: the token is not current",
+                Only(&["check", "note", "release"]),
+                "the token is not current",
             ),
         ],
         set_by: DLOCK_OR_COMMAND,
@@ -257,7 +259,7 @@ pub const TABLE: &[TableRow] = &[
     TableRow {
         status: "77",
         meanings: &[(
-            CONNECTING,
+            Connecting,
             "the server denied access, or privileges are missing",
         )],
         set_by: DLOCK_OR_COMMAND,
@@ -270,13 +272,13 @@ pub const TABLE: &[TableRow] = &[
         status: "78",
         meanings: &[
             (
-                CONNECTING,
+                Connecting,
                 "configuration error: unknown database, missing or incompatible tables, invalid file, or TLS failure",
             ),
-            (&["doctor"], "for doctor: a check failed"),
+            (Only(&["doctor"]), "a check failed"),
             (
-                &["serve"],
-                "for serve: the address cannot be used, or the token is too short",
+                Only(&["serve"]),
+                "the address cannot be used, or the token is too short",
             ),
         ],
         set_by: DLOCK_OR_COMMAND,
@@ -291,7 +293,7 @@ pub const TABLE: &[TableRow] = &[
     TableRow {
         status: "124",
         meanings: &[(
-            &["exec", "hold"],
+            Of(&["exec", "hold"]),
             "the run took longer than --max-runtime allows",
         )],
         set_by: DLOCK_OR_COMMAND,
@@ -305,7 +307,10 @@ pub const TABLE: &[TableRow] = &[
     },
     TableRow {
         status: "126",
-        meanings: &[(&["exec"], "the command was found but cannot be executed")],
+        meanings: &[(
+            Of(&["exec"]),
+            "the command was found but cannot be executed",
+        )],
         set_by: "dlock, or a shell that the command starts. If dlock sets the status, a message on stderr names \
                  the status",
         next: &[("chmod +x FILE", "makes a script executable")],
@@ -313,7 +318,7 @@ pub const TABLE: &[TableRow] = &[
     TableRow {
         status: "127",
         meanings: &[(
-            &["exec"],
+            Of(&["exec"]),
             "the command, or the interpreter of a script, was not found",
         )],
         set_by: "dlock, or a shell that the command starts. If dlock sets the status, a message on stderr names \
@@ -336,7 +341,7 @@ pub const TABLE: &[TableRow] = &[
     TableRow {
         status: "128+n",
         meanings: &[(
-            &["exec", "hold", "wait"],
+            Of(&["exec", "hold", "wait"]),
             "signal n ended dlock before it started a command or held the lock",
         )],
         set_by: "dlock, the command or a shell: signal n ended the command, or it ended dlock before the command started",
