@@ -22,7 +22,6 @@ pub mod history;
 pub mod hold;
 pub mod leader;
 pub mod list;
-mod missing;
 pub mod name;
 pub mod note;
 pub mod observe;

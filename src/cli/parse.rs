@@ -17,7 +17,7 @@ use super::leader::LeaderArgs;
 use super::note::NoteArgs;
 use super::status::StatusArgs;
 use super::wait::WaitArgs;
-use super::{Cli, Command as Cmd, CommonArgs, Format, built, environment, missing, words};
+use super::{Cli, Command as Cmd, CommonArgs, Format, built, environment, words};
 
 /// Pairs of options that contradict each other. If one of them is on the command line, dlock ignores the variable of
 /// the other. The connection options need no pair, because the configuration prefers the command line anyway.
@@ -34,9 +34,6 @@ const CONTRADICTIONS: [(&str, &str); 11] = [
     ("statements", "watch"),
     ("quiet", "verbose"),
 ];
-
-/// Options whose value must follow `=`, because a word after the option may be an argument.
-const SEPARABLE: [&str; 3] = ["once", "done", "watch"];
 
 /// Adds the options of a subcommand to it.
 type AddOptions = fn(Command) -> Command;
@@ -59,16 +56,9 @@ const FREQUENT: [(&str, AddOptions); 8] = [
 /// # Errors
 /// Returns the help, the version or the usage error to print.
 pub fn parse(arguments: &[OsString], others: &[&str]) -> Result<Cli, clap::Error> {
-    if let [_, word] = arguments
-        && (word == "--version" || word == "-V")
-    {
-        // Scripts often ask for the version, so no options are built.
-        let program = Command::new("dlock").version(env!("CARGO_PKG_VERSION"));
-        program.try_get_matches_from(arguments)?;
-    }
     if arguments.len() <= 1 {
         // A variable of an option must not hide the help.
-        let help = each_command(Cli::command(), &|it| it.mut_args(without_variable));
+        let help = Cli::command().mut_args(without_variable);
         help.try_get_matches_from(["dlock"])?;
     }
     let (cli, used) = match parse_quickly(arguments) {
@@ -103,23 +93,12 @@ fn parse_quickly(arguments: &[OsString]) -> Option<(Cli, Command)> {
     let mut command = root.subcommand(subcommand.mut_args(without_empty_variable));
     let matches = command.try_get_matches_from_mut(arguments).ok()?;
     let typed = Typed::from(&matches);
-    let has_contradiction = levels(&matches).any(|level| {
-        let variables = from(level, ValueSource::EnvVariable);
-        let mut contradicted = variables.filter(|name| typed.overrides(name.as_str()));
-        contradicted.next().is_some()
-    });
-    if has_contradiction || check_values(&typed, &command, arguments).is_err() {
+    let mut variables = names(&matches, ValueSource::EnvVariable);
+    let has_contradiction = variables.any(|name| typed.overrides(name));
+    if has_contradiction || words::check_separated_value(arguments).is_err() {
         return None;
     }
     Some((cli(&matches).ok()?, command))
-}
-
-/// Checks the words after options whose value must follow `=`.
-fn check_values(typed: &Typed, root: &Command, arguments: &[OsString]) -> Result<(), clap::Error> {
-    match SEPARABLE.into_iter().any(|name| typed.has(name)) {
-        true => words::check_separated_value(root, arguments),
-        false => Ok(()),
-    }
 }
 
 fn cli(matches: &ArgMatches) -> Result<Cli, clap::Error> {
@@ -142,25 +121,23 @@ fn parse_thoroughly(arguments: &[OsString]) -> Result<Cli, clap::Error> {
             },
         )
     });
-    if is_short_help(&typed, arguments) {
-        let command = each_command(command.clone(), &|command| command.mut_args(shortened));
-        if let Err(help) = command.try_get_matches_from(arguments)
-            && help.kind() == ErrorKind::DisplayHelp
-        {
-            return Err(help);
-        }
-    } else if typed.is_incomplete
-        && let Err(help) = built().try_get_matches_from(arguments)
-        && help.kind() == ErrorKind::DisplayHelp
-    {
-        return Err(help);
-    }
-    let matches = command
-        .try_get_matches_from(arguments)
-        .map_err(|error| words::correct(name_variable(error, &typed), arguments))
-        .map_err(|error| missing::shorten(error, arguments))?;
-    check_values(&typed, &built(), arguments)?;
+    let found = command.try_get_matches_from(arguments);
+    let matches = found.map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp => help(arguments).unwrap_or(error),
+        _ => words::with_hint(name_variable(error, &typed), arguments),
+    })?;
+    words::check_separated_value(arguments)?;
     cli(&matches)
+}
+
+/// Returns the help that a command line asks for. The short help contains no connection options and no variables.
+fn help(arguments: &[OsString]) -> Option<clap::Error> {
+    let mut words = arguments.iter().take_while(|word| *word != "--");
+    let command = match words.any(|word| word == "--help") {
+        true => built(),
+        false => each_command(Cli::command(), &|command| command.mut_args(shortened)),
+    };
+    command.try_get_matches_from(arguments).err()
 }
 
 /// Returns the format of the usage error of a command line, whose other options may be invalid.
@@ -187,18 +164,6 @@ pub fn is_for_shell(arguments: &[OsString]) -> bool {
     let is_pid = |word: &OsString| word.as_bytes().starts_with(b"--pid");
     let options = || arguments.iter().take_while(|word| *word != "--");
     options().any(|word| word == "hold") && options().any(is_pid)
-}
-
-/// Returns the message for a subcommand that does not exist.
-#[must_use]
-pub fn unknown_subcommand(word: &str) -> String {
-    words::unknown_subcommand(word)
-}
-
-/// Returns true if the command line may ask for the short help.
-fn is_short_help(typed: &Typed, arguments: &[OsString]) -> bool {
-    let mut words = arguments.iter().take_while(|word| *word != "--");
-    typed.is_incomplete && !words.any(|word| word == "--help")
 }
 
 /// Returns `argument` as the short help shows it: without its variable, and hidden if it is a connection option.
@@ -235,11 +200,7 @@ fn variable(command: &Command, option: &str, typed: &Typed) -> Option<String> {
 }
 
 /// The options and arguments on the command line, without those that are set by a variable or by default.
-struct Typed {
-    names: Vec<String>,
-    /// True if the command line asks for help or the version.
-    is_incomplete: bool,
-}
+struct Typed(Vec<String>);
 
 impl Typed {
     fn new(arguments: &[OsString]) -> Self {
@@ -248,24 +209,16 @@ impl Typed {
         });
         // The parser that also reads the variables reports the errors.
         let matches = command.ignore_errors(true).try_get_matches_from(arguments);
-        Self {
-            is_incomplete: matches.is_err(),
-            ..Self::from(&matches.unwrap_or_default())
-        }
+        Self::from(&matches.unwrap_or_default())
     }
 
     fn from(matches: &ArgMatches) -> Self {
-        Self {
-            names: levels(matches)
-                .flat_map(|level| from(level, ValueSource::CommandLine))
-                .map(ToString::to_string)
-                .collect(),
-            is_incomplete: false,
-        }
+        let typed = names(matches, ValueSource::CommandLine);
+        Self(typed.map(str::to_owned).collect())
     }
 
     fn has(&self, name: &str) -> bool {
-        self.names.iter().any(|typed| typed == name)
+        self.0.iter().any(|typed| typed == name)
     }
 
     /// Returns true if the option `name` or one that contradicts it is on the command line.
@@ -277,18 +230,15 @@ impl Typed {
     }
 }
 
-/// Returns the matches of the program and of its subcommand.
-fn levels(matches: &ArgMatches) -> impl Iterator<Item = &ArgMatches> {
-    std::iter::successors(Some(matches), |matches| {
+/// Returns the names of the options of the program and of its subcommand whose values come from `source`.
+fn names(matches: &ArgMatches, source: ValueSource) -> impl Iterator<Item = &str> {
+    let levels = std::iter::successors(Some(matches), |matches| {
         matches.subcommand().map(|(_, matches)| matches)
+    });
+    levels.flat_map(move |level| {
+        let ids = level.ids().map(Id::as_str);
+        ids.filter(move |id| level.value_source(id) == Some(source))
     })
-}
-
-/// Returns the options in `matches` whose values come from `source`.
-fn from(matches: &ArgMatches, source: ValueSource) -> impl Iterator<Item = &Id> {
-    matches
-        .ids()
-        .filter(move |id| matches.value_source(id.as_str()) == Some(source))
 }
 
 fn without_variable(argument: clap::Arg) -> clap::Arg {

@@ -1,7 +1,7 @@
 //! `dlock help` and `dlock version`, which do not connect to the server.
 
 use crate::cli::help::HelpArgs;
-use crate::cli::{built, parse};
+use crate::cli::{built, words};
 use crate::exit::{ExitError, Status};
 use crate::report;
 use crate::store::mysql::schema;
@@ -17,12 +17,12 @@ pub fn help(args: &HelpArgs) -> anyhow::Result<Status> {
     let mut root = built();
     let command = match &args.subcommand {
         None => &mut root,
-        Some(name) => match root.find_subcommand_mut(name) {
-            Some(command) => command,
-            None => {
-                return Err(ExitError::new(Status::USAGE, parse::unknown_subcommand(name)).into());
-            }
-        },
+        Some(name) => root.find_subcommand_mut(name).ok_or_else(|| {
+            let hint = words::similar_subcommand(name);
+            let hint = hint.unwrap_or_else(|| "dlock -h lists the subcommands".to_owned());
+            let why = format!("there is no subcommand {name}; {hint}");
+            ExitError::new(Status::USAGE, why)
+        })?,
     };
     report::result(&command.render_long_help().to_string())?;
     Ok(Status::OK)

@@ -58,7 +58,7 @@ fn an_invalid_command_line_is_rejected_before_dlock_connects() {
         (
             &["--lease", "30s"],
             Form::Usage,
-            "dlock exec has no option --lease; --ttl sets",
+            "tip: --ttl sets the length of the lease",
         ),
         (&["--port", "65536"], Form::Usage, "'--port <PORT>'"),
         (&["--port", "0"], Form::Line, "--port must be"),
@@ -98,26 +98,18 @@ fn an_invalid_command_line_is_rejected_before_dlock_connects() {
 
 #[test]
 fn an_incomplete_command_line_is_rejected_and_corrected() {
+    let usage = "Usage: dlock exec [OPTIONS] <NAME> -- <COMMAND> [ARG]...";
+    let marker = "tip: the command must come after --";
     for (line, why) in [
-        (
-            &["exec", "-a", "init"][..],
-            "error: the command is missing\n\nusage: dlock exec -a init -- COMMAND\n",
-        ),
-        (&["exec", "init", "--"], "usage: dlock exec init -- COMMAND"),
-        (&["exec", "--", "true"], "usage: dlock exec NAME -- true"),
-        (&["history", "--since"], "error: --since needs a value"),
-        (
-            &["exec", "init", "true", "-x"],
-            "write: dlock exec init -- true -x",
-        ),
-        (
-            &["exec", "-a", "init", "-a", "other", "true"],
-            "usage: dlock exec [OPTIONS] -- true",
-        ),
-        (
-            &["run"],
-            "there is no subcommand run; did you mean dlock exec",
-        ),
+        (&["exec", "-a", "init"][..], usage),
+        (&["exec", "init", "--"], usage),
+        (&["exec", "--", "true"], usage),
+        (&["history", "--since"], "a value is required for '--since"),
+        (&["exec", "./migrate.sh"], marker),
+        (&["exec", "init", "true", "-x"], marker),
+        (&["exec", "./migrate.sh", "-x"], marker),
+        (&["exec", "-a", "init", "-a", "other", "true"], marker),
+        (&["run"], "tip: did you mean dlock exec NAME -- COMMAND?"),
         (&[], "Usage"),
     ] {
         let outcome = Dlock::new(line)
