@@ -51,16 +51,10 @@ pub fn option_variables() -> Vec<String> {
 
 /// Returns the names of the variables of the options of `command` and its subcommands.
 fn variables(command: &Command) -> Vec<String> {
-    fn collect(command: &Command, names: &mut Vec<String>) {
-        let variables = command.get_arguments().filter_map(clap::Arg::get_env);
-        names.extend(variables.map(|name| name.to_string_lossy().into_owned()));
-        for subcommand in command.get_subcommands() {
-            collect(subcommand, names);
-        }
-    }
-    let mut names = Vec::new();
-    collect(command, &mut names);
-    names
+    let own = command.get_arguments().filter_map(clap::Arg::get_env);
+    let own = own.map(|name| name.to_string_lossy().into_owned());
+    own.chain(command.get_subcommands().flat_map(variables))
+        .collect()
 }
 
 /// Checks that each variable in `environment` whose name begins with `DLOCK_` belongs to an option or is one of `others`.

@@ -186,17 +186,13 @@ fn name_variable(mut error: clap::Error, typed: &Typed) -> clap::Error {
 
 /// Returns the variable of `option`, as clap names it, if the variable is set and the option is not on the command line.
 fn variable(command: &Command, option: &str, typed: &Typed) -> Option<String> {
-    let is_invalid = |argument: &&clap::Arg| {
-        argument.to_string() == option && !typed.has(argument.get_id().as_str())
-    };
-    let mut variables = command
-        .get_arguments()
-        .filter(is_invalid)
-        .filter_map(clap::Arg::get_env);
+    let commands = std::iter::once(command).chain(command.get_subcommands());
+    let invalid = commands
+        .flat_map(Command::get_arguments)
+        .filter(|it| it.to_string() == option && !typed.has(it.get_id().as_str()));
+    let mut variables = invalid.filter_map(clap::Arg::get_env);
     let found = variables.find(|name| std::env::var_os(name).is_some());
-    let found = found.map(|name| name.to_string_lossy().into_owned());
-    let mut subcommands = command.get_subcommands();
-    found.or_else(|| subcommands.find_map(|subcommand| variable(subcommand, option, typed)))
+    found.map(|name| name.to_string_lossy().into_owned())
 }
 
 /// The options and arguments on the command line, without those that are set by a variable or by default.
