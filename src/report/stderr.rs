@@ -34,10 +34,11 @@ const MAX_QUEUED: usize = 256;
 /// comparison with the smallest ttl.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Maximum time that dlock waits at exit for all messages to be written. The limit is normally long enough for a slow
-/// reader, such as a terminal on a slow network. At that point dlock has already released the lease or given up, so a
-/// reader that hangs delays only the exit, by at most this time.
-const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
+/// Maximum time that dlock waits at exit for all messages to be written. The limit is long enough for a slow reader, such
+/// as a terminal on a slow network, and for a busy machine: with 15 processes that want each processor, half a second
+/// was too short. At that point dlock has already released the lease or given up, so a reader that hangs delays only
+/// the exit, by at most this time.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Escape sequence that moves the cursor to the start of the line and erases the line.
 const ERASE: &str = "\r\x1b[K";

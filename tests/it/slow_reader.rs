@@ -25,7 +25,7 @@ const TTL: &str = "--ttl=2s";
 /// A number of renewals that takes longer than the ttl. dlock renews a lease six times per ttl.
 const LONG: u64 = 7;
 
-/// Maximum time from SIGTERM to the exit of dlock. dlock waits half a second for the reader of stderr. The remaining
+/// Maximum time from SIGTERM to the exit of dlock. dlock waits two seconds for the reader of stderr. The remaining
 /// time is for a busy machine. If dlock blocked on stderr, it would never exit, because the test never reads stderr.
 const EXIT_LIMIT: Duration = Duration::from_secs(10);
 
