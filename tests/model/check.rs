@@ -5,6 +5,7 @@ use std::time::Instant;
 use stateright::{Checker, CheckerBuilder, Expectation, HasDiscoveries, Model};
 
 use crate::mutation::Run;
+use crate::time::Tick;
 
 /// Number of threads. The smallest machines on which the checker must be fast have two processors.
 const THREADS: usize = 2;
@@ -14,6 +15,16 @@ pub(crate) fn size<T>(whole: T, short: T) -> T {
     match std::env::var_os("DLOCK_WHOLE_MODEL") {
         Some(_) => whole,
         None => short,
+    }
+}
+
+impl Run {
+    /// Returns these parameters with `horizon` as the last tick, except in `make model`.
+    pub(crate) fn until(self, horizon: Tick) -> Self {
+        Self {
+            horizon: size(self.horizon, horizon),
+            ..self
+        }
     }
 }
 

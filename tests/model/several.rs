@@ -17,6 +17,7 @@ use dlock::store::session::SessionPolicy;
 use dlock::store::{FailureKind, QueueLock, ReleaseRequest, Request};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
+use crate::check::size;
 use crate::client::settings;
 use crate::mutation::{Run, Variant};
 use crate::responses::{failure, interpret, timed_response};
@@ -381,7 +382,10 @@ fn a_revoked_lease_or_a_process_that_gives_up_leaves_no_lock() {
     for sets in [
         [&[0, 1][..], &[1, 2], &[0, 2]],
         [&[0, 1, 2], &[1, 2], &[0, 1]],
-    ] {
+    ]
+    .into_iter()
+    .take(size(2, 1))
+    {
         assert_eq!(findings(&sets, true), [WAITED, ALL_RUN]);
     }
 }
