@@ -1,7 +1,7 @@
 //! The time of a viewer's requests beside 200 slow clients, and the memory of `dlock serve`.
 //!
 //! A third of the slow clients send a request with one byte per second. The others read one byte per second: half of them
-//! a document, and half of them the events of the page. A client whose connection is ended connects again.
+//! `/status.json`, and half of them the overview of the page. A client whose connection is ended connects again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -24,13 +24,11 @@ const MEMORY: u64 = 32 << 20;
 pub(crate) fn section(page: &mut Page, populations: &[(&str, &Population)]) {
     page.section(
         "A viewer beside slow clients",
-        &format!("{CLIENTS} slow clients for {} s. The viewer has an open page, and requests it again and again.", TIME.as_secs()),
+        &format!("{CLIENTS} slow clients for {} s. The viewer requests the page and its data again and again.", TIME.as_secs()),
     );
     let (mut rows, mut verdicts) = (Vec::new(), Vec::new());
     for (name, population) in populations {
         let served = Served::start(population, "2s");
-        let mut events = served.address.events();
-        events.next_event();
         let alone = requests(&served.address, Duration::from_secs(10));
         let is_over = AtomicBool::new(false);
         let mut memory = 0;
@@ -86,13 +84,13 @@ pub(crate) fn section(page: &mut Page, populations: &[(&str, &Population)]) {
     }
 }
 
-/// Requests the page and its data for `time`. Returns the time of each pair of requests.
+/// Requests the page and its data for `time`. Returns the time of each round of requests.
 fn requests(address: &Address, time: Duration) -> Vec<Duration> {
     let start = Instant::now();
     let mut times = Vec::new();
     while start.elapsed() < time {
         let request = Instant::now();
-        for path in ["/", "/action.json?name=job-0000004"] {
+        for path in ["/", "/overview.json", "/action.json?name=job-0000004"] {
             address.request("GET", path, &["Host: localhost"]);
         }
         times.push(request.elapsed());
@@ -106,17 +104,17 @@ fn requests(address: &Address, time: Duration) -> Vec<Duration> {
 enum SlowClient {
     Sends,
     ReadsDocument,
-    ReadsEvents,
+    ReadsOverview,
 }
 
 impl SlowClient {
-    const ALL: [Self; 3] = [Self::Sends, Self::ReadsDocument, Self::ReadsEvents];
+    const ALL: [Self; 3] = [Self::Sends, Self::ReadsDocument, Self::ReadsOverview];
 
     /// Connects again after the end of each connection, until `is_over` is true.
     fn run(self, address: &Address, is_over: &AtomicBool) {
         let path = match self {
             Self::Sends | Self::ReadsDocument => "/status.json",
-            Self::ReadsEvents => "/events",
+            Self::ReadsOverview => "/overview.json",
         };
         let request = format!(
             "GET {path} HTTP/1.1\r\nHost: localhost\r\nX-Long: {}",
@@ -142,7 +140,7 @@ impl SlowClient {
             Self::Sends => bytes
                 .next()
                 .is_some_and(|byte| stream.write_all(&[byte]).is_ok()),
-            Self::ReadsDocument | Self::ReadsEvents => {
+            Self::ReadsDocument | Self::ReadsOverview => {
                 stream.read(&mut [0; 1]).is_ok_and(|count| count > 0)
             }
         }

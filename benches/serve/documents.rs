@@ -1,4 +1,4 @@
-//! The time of `/metrics` and `/status.json`, including the query, because each request comes after the interval.
+//! The time of the large documents, including the query, because each request comes after the interval.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ pub(crate) fn section(page: &mut Page, population: &Population, rounds: usize) {
     );
     let served = Served::start(population, "500ms");
     let (mut rows, mut medians) = (Vec::new(), Vec::new());
-    for path in ["/metrics", "/status.json"] {
+    for path in ["/metrics", "/status.json", "/overview.json"] {
         let mut times = Vec::new();
         let mut size = 0;
         for _ in 0..rounds {

@@ -1,5 +1,5 @@
-//! The time that the browser needs for the page: from the event with all lines to the first frame that shows them, and
-//! from an event with changes to the next frame.
+//! The time that the browser needs for the page: from the first overview to the frame that shows it, and from an overview
+//! with changes to the next frame.
 
 use std::thread;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) fn section(page: &mut Page, population: &Population) {
         "The browser",
         &format!(
             "Chromium without a window and without a graphics processor, {ACTIONS} actions, {} waiters. In each update, \
-             {HELD} holders have renewed their leases. The times begin when the page gets the event, and end with the \
+             {HELD} holders have renewed their leases. The times begin when the page gets the first bytes of the overview, and end with the \
              script, or with the frame that shows the result.",
             2 * AWAITED
         ),
@@ -77,13 +77,13 @@ pub(crate) fn section(page: &mut Page, population: &Population) {
     };
     page.table(
         &[
-            "event",
+            "overview",
             "script, median",
             "script, maximum",
             "frame, median",
             "frame, maximum",
         ],
-        &[row("all lines", &first), row("changes", &updates)],
+        &[row("first", &first), row("changes", &updates)],
     );
     page.item(format_args!(
         "first frame within {FIRST_LIMIT} ms: {}",

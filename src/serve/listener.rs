@@ -69,7 +69,7 @@ impl Listener {
         Ok(match self {
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
-                // Events are small, and must not wait for the acknowledgement of earlier events.
+                // The end of a response must not wait for the acknowledgement of its earlier parts.
                 let _ = stream.set_nodelay(true);
                 Box::new(stream)
             }

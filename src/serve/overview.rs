@@ -1,18 +1,17 @@
-//! The lines of the page, one for each action, as events for the browser. Pure.
+//! The overview of the page: one line for each action. Pure.
 //!
-//! The lines contain points in time and no durations, so that a line changes only if its record or its queue changes. A
-//! browser gets all lines once, and then only those that have changed. The format is not a stable interface.
+//! The lines contain points in time and no durations, so that the document changes only if a record, a queue or a problem
+//! changes, and a page with the latest document needs no other one. The document is much smaller than `/status.json`,
+//! which would be sent again for each change. The format is not a stable interface.
 
-use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io::Write;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-use crate::lease::action::Action;
 use crate::locks::snapshot::TimedSnapshot;
 use crate::report::advice::{Advice, advice, needs_no_command};
-use crate::report::format::{json_line, millis};
+use crate::report::format::{millis, write_json_line};
 use crate::report::history::outcome_text;
 use crate::report::messages;
 use crate::report::status::holder_and_others;
@@ -23,30 +22,29 @@ use crate::store::{Expiry, HistoryOutcome, LockRecord};
 /// the number of the others.
 const MAX_PROBLEMS: usize = 3;
 
-/// The lines of the page.
-#[derive(Debug)]
-pub struct Overview {
-    /// The facts about the whole page, as members of a JSON object.
-    head: String,
-    /// One line for each action, as a JSON object, in the order of the snapshot, which is the natural order.
-    lines: Vec<(Action, Box<str>)>,
-}
-
 #[derive(Serialize)]
-struct Head<'a> {
-    server_time_ms: u64,
+struct Overview<'a> {
     interval_ms: u64,
     read_only: bool,
     clock_difference: Option<String>,
     problems: Vec<Problem<'a>>,
+    locks: Lines<'a>,
+}
+
+/// The lines, in the order of the snapshot, which is the natural order. Each one is created when it is written.
+struct Lines<'a>(&'a TimedSnapshot);
+
+impl Serialize for Lines<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let locks = self.0.snapshot.locks.iter();
+        serializer.collect_seq(locks.map(|record| line(record, self.0)))
+    }
 }
 
 /// An action that needs attention.
 #[derive(Serialize)]
 struct Problem<'a> {
     action: &'a str,
-    state: String,
-    severity: u8,
     diagnosis: String,
     #[serde(flatten)]
     advice: Advice,
@@ -54,7 +52,7 @@ struct Problem<'a> {
 
 /// The line of one action. Times are in milliseconds since 1970, by the server's clock.
 #[derive(Serialize)]
-struct Line<'a> {
+struct LockLine<'a> {
     action: &'a str,
     state: String,
     diagnosis: &'static str,
@@ -98,124 +96,31 @@ const fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-impl Overview {
-    /// Creates the lines for `latest`. A new response is expected after `interval`.
-    #[must_use]
-    pub fn new(latest: &TimedSnapshot, interval: Duration) -> Self {
-        let locks = &latest.snapshot.locks;
-        let lines = locks.iter().map(|record| {
-            let line = line(record, latest);
-            (record.action.clone(), json(&line).into_boxed_str())
-        });
-        let head = Head {
-            server_time_ms: millis(latest.server_time()),
-            interval_ms: millis(interval),
-            read_only: latest.snapshot.is_read_only,
-            clock_difference: latest.clock_difference(),
-            problems: problems(latest),
-        };
-        let head = json(&head);
-        let members = head
-            .strip_prefix('{')
-            .and_then(|head| head.strip_suffix('}'));
-        Self {
-            head: members.unwrap_or_default().to_owned(),
-            lines: lines.collect(),
-        }
-    }
-
-    /// Writes the event with all lines.
-    ///
-    /// # Errors
-    /// Returns the failure of a write.
-    pub fn write_all(&self, out: &mut dyn Write) -> io::Result<()> {
-        let lines: Vec<&str> = self.lines.iter().map(|(_, line)| &**line).collect();
-        self.write_event(out, "all", &lines, &[], &[])
-    }
-
-    /// Writes the event with the changes since `earlier`: the lines that differ, the names of the new actions, each
-    /// with the preceding name in the list, and the names of the actions that no longer exist.
-    ///
-    /// # Errors
-    /// Returns the failure of a write.
-    pub fn write_changes(&self, earlier: &Self, out: &mut dyn Write) -> io::Result<()> {
-        let mut before: HashMap<&Action, &str> = (earlier.lines.iter())
-            .map(|(name, line)| (name, &**line))
-            .collect();
-        let (mut changed, mut added, mut previous) = (Vec::new(), Vec::new(), None);
-        for (name, line) in &self.lines {
-            let former = before.remove(name);
-            if former.is_none() {
-                added.push((name.as_str(), previous));
-            }
-            if former != Some(line) {
-                changed.push(&**line);
-            }
-            previous = Some(name.as_str());
-        }
-        let removed: Vec<&str> = before.into_keys().map(Action::as_str).collect();
-        self.write_event(out, "changes", &changed, &added, &removed)
-    }
-
-    /// Writes an event part by part, so that a large one is not in memory twice.
-    fn write_event(
-        &self,
-        out: &mut dyn Write,
-        kind: &str,
-        lines: &[&str],
-        added: &[(&str, Option<&str>)],
-        removed: &[&str],
-    ) -> io::Result<()> {
-        let (added, removed) = (json(&added), json(&removed));
-        let head = &self.head;
-        write!(
-            out,
-            "event: {kind}\ndata: {{{head},\"added\":{added},\"removed\":{removed},\"actions\":["
-        )?;
-        for (index, line) in lines.iter().enumerate() {
-            let comma = if index == 0 { "" } else { "," };
-            write!(out, "{comma}{line}")?;
-        }
-        out.write_all(b"]}\n\n")
-    }
+/// Writes the document about `latest`. A new response of the database is expected after `interval`.
+///
+/// # Errors
+/// Fails if `writer` fails.
+pub fn write(
+    latest: &TimedSnapshot,
+    interval: Duration,
+    writer: &mut dyn Write,
+) -> serde_json::Result<()> {
+    let document = Overview {
+        interval_ms: millis(interval),
+        read_only: latest.snapshot.is_read_only,
+        clock_difference: latest.clock_difference(),
+        problems: problems(latest),
+        locks: Lines(latest),
+    };
+    write_json_line(&document, writer)
 }
 
-/// Returns the event that precedes the event with all lines. Viewers share the event with all lines, which may have
-/// been created earlier. `age` is the time since the query for these lines was sent.
-#[must_use]
-pub fn age_event(age: Duration) -> String {
-    #[derive(Serialize)]
-    struct Age {
-        age_ms: u64,
-    }
-    let age_ms = millis(age);
-    format!("event: age\ndata: {}\n\n", json(&Age { age_ms }))
-}
-
-/// Returns the event after a query that failed because of `reason`.
-#[must_use]
-pub fn failure_event(reason: &str) -> String {
-    #[derive(Serialize)]
-    struct Failed<'a> {
-        reason: &'a str,
-    }
-    format!("event: failure\ndata: {}\n\n", json(&Failed { reason }))
-}
-
-/// Formats `document` as JSON without a newline.
-fn json(document: &impl Serialize) -> String {
-    // Only a map with keys that are not strings can cause a failure, and these types contain no such map.
-    let mut text = json_line(document).unwrap_or_default();
-    text.truncate(text.trim_end().len());
-    text
-}
-
-fn line<'a>(record: &'a LockRecord, latest: &TimedSnapshot) -> Line<'a> {
+fn line<'a>(record: &'a LockRecord, latest: &TimedSnapshot) -> LockLine<'a> {
     let now = latest.server_time();
     let before = |duration| millis(now.saturating_sub(duration));
     let is_held = record.is_leased();
     let text = |text: &'a str| Some(text).filter(|_| is_held);
-    Line {
+    LockLine {
         action: record.action.as_str(),
         state: record.state().to_string(),
         diagnosis: Diagnosis::of(record).as_str(),
@@ -259,10 +164,8 @@ fn problems(latest: &TimedSnapshot) -> Vec<Problem<'_>> {
     found.truncate(MAX_PROBLEMS);
     let found = found.into_iter();
     found
-        .map(|(severity, waits, record)| Problem {
+        .map(|(_, waits, record)| Problem {
             action: record.action.as_str(),
-            state: record.state().to_string(),
-            severity: severity.level(),
             diagnosis: messages::diagnosis(record),
             advice: advice(record, latest.waiting(&record.action), waits),
         })

@@ -1,21 +1,21 @@
-//! Reads the records for all viewers, over one connection to the database.
+//! Reads the records for all requests, over one connection to the database.
 //!
-//! A task sends one query after another to the database thread: at most one query for all records in each interval, and
-//! only while there is demand. If there is no demand for some time, the connection is closed.
+//! A task sends at most one query for all records in each interval, and only if a request needs newer records. If there is
+//! no request for some time, the connection is closed.
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
-use tokio::time::{sleep, timeout};
+use tokio::task::yield_now;
+use tokio::time::timeout;
 
 use super::action_document::Runs;
-use super::overview::Overview;
+use super::documents::Document;
 use super::query_thread::QueryThread;
-use super::rendering::{Cached, Rendering, Renderings};
 use crate::exit::Status;
 use crate::lease::Token;
 use crate::lease::action::Action;
@@ -57,38 +57,29 @@ const MAX_CACHED_RUNS: usize = 64;
 /// the record, and nobody needs to see this entry at once.
 const RUNS_MAX_AGE: Duration = Duration::from_mins(1);
 
-/// The latest records, or the reason why they are not up to date.
-#[derive(Debug)]
-pub struct View {
-    /// The latest records. None before the first response, and if there was no demand for some time.
-    pub data: Option<Rc<Data>>,
-    /// The failure of the latest query. None if it succeeded.
-    pub failure: Option<FailureKind>,
-    /// Time at which the latest query was sent. None before the first query.
-    sent: Option<BootInstant>,
-}
-
 /// The records of one response, and the documents that show them.
 #[derive(Debug)]
-pub struct Data {
-    /// Number of the response. It grows with each response.
-    pub number: u64,
-    /// The records. None while newer ones are read, because no request needs these any more, and two copies would need too
-    /// much memory.
-    latest: RefCell<Option<Rc<TimedSnapshot>>>,
-    /// Time at which the query for the records was sent.
-    pub sent: BootInstant,
-    /// The lines of the page. Empty until the first viewer needs them.
-    overview: OnceCell<Overview>,
-    /// The event with all lines of the page.
-    pub all: Cached,
-    /// The event with the lines that differ from those of an earlier response, and the number of that response. None if
-    /// there were no viewers.
-    pub changes: Option<(u64, Rc<Rendering>)>,
+pub struct Records {
+    /// The records.
+    pub latest: TimedSnapshot,
+    /// The document `/overview.json`.
+    pub overview: RefCell<Option<Rc<Document>>>,
+    /// The entity tag of that document. It depends only on the content.
+    pub overview_tag: OnceCell<String>,
     /// The document `/status.json`.
-    pub status: Cached,
+    pub status: RefCell<Option<Rc<Document>>>,
     /// The document `/metrics`.
-    pub metrics: Cached,
+    pub metrics: RefCell<Option<Rc<Document>>>,
+}
+
+/// The outcome of the latest query for all records.
+#[derive(Debug)]
+struct View {
+    /// The records or the failure. The failure is None before the first response, while newer records are read, and if
+    /// there was no request for some time.
+    outcome: Result<Rc<Records>, Option<FailureKind>>,
+    /// Time at which the query ended. None if the next request needs a query.
+    ended: Option<BootInstant>,
 }
 
 /// Reads the records.
@@ -96,19 +87,13 @@ pub struct Data {
 pub struct Reader {
     thread: QueryThread,
     interval: Duration,
-    views: watch::Sender<Rc<View>>,
-    demand: Demand,
-    /// Only one task uses the connection at a time. The flag is true if the latest query succeeded and the connection
+    view: watch::Sender<View>,
+    /// Notified if a request needs newer records.
+    wanted: Notify,
+    /// Only one task uses the connection at a time, so that requests for the same runs share one query. The flag is true if the latest query succeeded and the connection
     /// is open.
     is_connected: tokio::sync::Mutex<bool>,
-    /// Number of viewers.
-    pub viewers: Rc<Cell<usize>>,
-    /// Number of responses.
-    responses: Cell<u64>,
     runs: RefCell<HashMap<Action, CachedRuns>>,
-    /// Only one task reads runs at a time, so that viewers of the same action share one query.
-    reading_runs: tokio::sync::Mutex<()>,
-    renderings: Rc<Renderings>,
     /// Receives each message for the operator of this process.
     log: tokio::sync::mpsc::UnboundedSender<LogLine>,
 }
@@ -129,24 +114,16 @@ struct CachedRuns {
     runs: Rc<Runs>,
 }
 
-impl View {
-    /// Returns the latest records and their documents. None if they are not up to date.
-    #[must_use]
-    pub fn current(&self) -> Option<(&Data, Rc<TimedSnapshot>)> {
-        let data = self.data.as_deref().filter(|_| self.failure.is_none())?;
-        Some((data, data.latest()?))
-    }
-}
-
-impl Data {
-    /// Returns the records. None while newer ones are read.
-    pub fn latest(&self) -> Option<Rc<TimedSnapshot>> {
-        self.latest.borrow().clone()
-    }
-
-    /// Forgets the records, and keeps the lines of the page, with which the next ones are compared.
-    fn forget_records(&self) {
-        self.latest.take();
+impl Records {
+    /// Creates the records, without documents.
+    const fn new(latest: TimedSnapshot) -> Self {
+        Self {
+            latest,
+            overview: RefCell::new(None),
+            overview_tag: OnceCell::new(),
+            status: RefCell::new(None),
+            metrics: RefCell::new(None),
+        }
     }
 }
 
@@ -160,24 +137,6 @@ impl CachedRuns {
 /// Token of the latest recorded run, and token of the record.
 type RunsVersion = (Option<Token>, Token);
 
-/// The viewers and the requests that need current records.
-#[derive(Debug, Default)]
-struct Demand {
-    count: Cell<usize>,
-    changed: Notify,
-}
-
-/// One viewer or one request in the demand. It counts until this value is dropped.
-#[derive(Debug)]
-pub struct Demanding(Rc<Reader>);
-
-impl Drop for Demanding {
-    fn drop(&mut self) {
-        let count = &self.0.demand.count;
-        count.set(count.get() - 1);
-    }
-}
-
 impl Reader {
     /// Starts the database thread. [`Self::run`] must run as a task.
     ///
@@ -186,27 +145,20 @@ impl Reader {
     pub fn start(
         targets: Targets,
         interval: Duration,
-        renderings: Rc<Renderings>,
         log: tokio::sync::mpsc::UnboundedSender<LogLine>,
-    ) -> io::Result<Rc<Self>> {
-        let nothing = View {
-            data: None,
-            failure: None,
-            sent: None,
-        };
-        Ok(Rc::new(Self {
+    ) -> io::Result<Self> {
+        Ok(Self {
             thread: QueryThread::start(targets)?,
             interval,
-            views: watch::Sender::new(Rc::new(nothing)),
-            demand: Demand::default(),
+            view: watch::Sender::new(View {
+                outcome: Err(None),
+                ended: None,
+            }),
+            wanted: Notify::new(),
             is_connected: tokio::sync::Mutex::new(false),
-            viewers: Rc::default(),
-            responses: Cell::default(),
             runs: RefCell::default(),
-            reading_runs: tokio::sync::Mutex::default(),
-            renderings,
             log,
-        }))
+        })
     }
 
     /// Minimum time between two queries for all records.
@@ -215,70 +167,48 @@ impl Reader {
         self.interval
     }
 
-    /// Returns a receiver of all later views.
-    pub fn views(&self) -> watch::Receiver<Rc<View>> {
-        self.views.subscribe()
+    /// Returns true if the time since the latest query for all records allows the next one.
+    fn is_due(&self) -> bool {
+        let view = self.view.borrow();
+        let pause = match view.outcome {
+            Err(Some(_)) => self.interval.min(RETRY_INTERVAL),
+            _ => self.interval,
+        };
+        let is_over = |ended| clock::now().since(ended) > pause;
+        view.ended.is_none_or(is_over)
     }
 
-    /// Adds a viewer. The records are read in each interval until the result is dropped.
-    pub fn demand(self: &Rc<Self>) -> Demanding {
-        let count = &self.demand.count;
-        count.set(count.get() + 1);
-        self.demand.changed.notify_one();
-        Demanding(Rc::clone(self))
-    }
-
-    /// Returns the time from a query to the next one.
-    fn pause(&self, failed: bool) -> Duration {
-        match failed {
-            true => self.interval.min(RETRY_INTERVAL),
-            false => self.interval,
-        }
-    }
-
-    /// Returns a view that is not older than an interval. If there is no response in time, returns a view with a
-    /// failure.
-    pub async fn fresh(self: &Rc<Self>) -> Rc<View> {
-        let mut views = self.views();
-        let present = Rc::clone(&views.borrow_and_update());
-        let pause = self.pause(present.failure.is_some());
-        let is_fresh = |sent| clock::now().since(sent) <= pause;
-        if present.sent.is_some_and(is_fresh) {
-            return present;
-        }
-        // The old records must not stay in memory during the query.
-        drop(present);
-        let _demanding = self.demand();
-        match timeout(FRESH_TIMEOUT, views.changed()).await {
-            Ok(_) => Rc::clone(&views.borrow()),
-            Err(_) => Rc::new(View {
-                data: None,
-                failure: Some(FailureKind::Unreachable),
-                sent: None,
-            }),
-        }
-    }
-
-    /// Reads all records in each interval with demand, and sooner after a failure. Never returns.
-    pub async fn run(self: Rc<Self>) {
-        loop {
-            let idle = timeout(IDLE_TIMEOUT, self.wait_for_demand()).await;
-            if idle.is_err() {
-                self.rest().await;
-                self.wait_for_demand().await;
+    /// Returns records that arrived at most an interval ago.
+    ///
+    /// # Errors
+    /// Returns the failure of the latest query, for users. Fails too if there is no response in time.
+    pub async fn fresh(&self) -> Result<Rc<Records>, &'static str> {
+        let mut views = self.view.subscribe();
+        if self.is_due() {
+            self.wanted.notify_one();
+            if timeout(FRESH_TIMEOUT, views.changed()).await.is_err() {
+                return Err(reason(None));
             }
-            // The failure has been published.
-            let pause = self.pause(self.refresh().await.is_err());
-            // First answer the requests that wait for the records.
-            sleep(pause / 2).await;
-            heap::trim();
-            sleep(pause / 2).await;
         }
+        let outcome = self.view.borrow().outcome.clone();
+        outcome.map_err(reason)
     }
 
-    async fn wait_for_demand(&self) {
-        while self.demand.count.get() == 0 {
-            self.demand.changed.notified().await;
+    /// Reads all records when a request needs them, and closes the connection when no request has come for some time. Never
+    /// returns.
+    pub async fn run(self: Rc<Self>) {
+        let idle = IDLE_TIMEOUT.max(self.interval);
+        loop {
+            match timeout(idle, self.wanted.notified()).await {
+                // The records may have been read since the notification.
+                Ok(()) if !self.is_due() => continue,
+                // A failure has been published.
+                Ok(()) => drop(self.refresh().await),
+                Err(_) => self.rest().await,
+            }
+            // First answer the requests that wait for the records.
+            yield_now().await;
+            heap::trim();
         }
     }
 
@@ -286,12 +216,7 @@ impl Reader {
     async fn rest(&self) {
         let mut is_connected = self.is_connected.lock().await;
         self.runs.borrow_mut().clear();
-        let last = Rc::clone(&self.views.borrow());
-        self.views.send_replace(Rc::new(View {
-            data: None,
-            failure: last.failure,
-            sent: None,
-        }));
+        self.forget_records();
         if *is_connected {
             *is_connected = false;
             let close = |database: &mut Database| {
@@ -301,6 +226,18 @@ impl Reader {
             // Nobody waits for the result. If the query fails, its connection has ended.
             let _ = self.thread.query(RESPONSE_TIMEOUT, close).await;
         }
+    }
+
+    /// Forgets the records, because no request needs them any more, and two copies would need too much memory.
+    fn forget_records(&self) {
+        self.view.send_if_modified(|view| {
+            if view.outcome.is_ok() {
+                view.outcome = Err(None);
+            }
+            view.ended = None;
+            // The requests wait for the next outcome.
+            false
+        });
     }
 
     /// Reads all records. If the query fails, later queries may succeed.
@@ -316,10 +253,7 @@ impl Reader {
 
     /// Reads all records and publishes the outcome. Returns the failure, if the query fails.
     async fn refresh(&self) -> Result<(), Failure> {
-        if let Some(last) = &self.views.borrow().data {
-            last.forget_records();
-        }
-        let sent = clock::now();
+        self.forget_records();
         let mut outcome = self.query(snapshot).await;
         // The server may have closed the connection since the latest query, for example during a restart.
         if outcome
@@ -328,87 +262,31 @@ impl Reader {
         {
             outcome = self.query(snapshot).await;
         }
-        self.publish(sent, outcome)
-    }
-
-    /// Publishes the records, or the failure of the query for them, and returns the failure. The query was sent at
-    /// `sent`.
-    pub(super) fn publish(
-        &self,
-        sent: BootInstant,
-        outcome: Result<TimedSnapshot, Failure>,
-    ) -> Result<(), Failure> {
-        let last = Rc::clone(&self.views.borrow());
-        let (view, outcome) = match outcome {
-            Ok(latest) => {
-                if last.failure.is_some() {
-                    let _ = self.log.send(LogLine::Recovered);
-                }
-                let view = View {
-                    data: Some(Rc::new(self.data(latest, last.data.as_deref()))),
-                    failure: None,
-                    sent: Some(sent),
-                };
-                (view, Ok(()))
-            }
-            Err(failure) => {
-                if last.failure != Some(failure.kind) {
-                    let _ = self.log.send(LogLine::Failed(failure.to_string()));
-                }
-                let view = View {
-                    data: last.data.clone(),
-                    failure: Some(failure.kind),
-                    sent: Some(sent),
-                };
-                (view, Err(failure))
-            }
+        let last_failure = self.view.borrow().outcome.as_ref().err().copied().flatten();
+        let failure = outcome.as_ref().err().map(|failure| failure.kind);
+        // The send fails at the end of the process.
+        let _ = match (&outcome, last_failure) {
+            (Ok(_), Some(_)) => self.log.send(LogLine::Recovered),
+            (Err(new), last) if last != failure => self.log.send(LogLine::Failed(new.to_string())),
+            _ => Ok(()),
         };
-        self.views.send_replace(Rc::new(view));
-        outcome
-    }
-
-    fn data(&self, latest: TimedSnapshot, last: Option<&Data>) -> Data {
-        let number = self.responses.get() + 1;
-        self.responses.set(number);
-        let mut data = Data {
-            number,
-            sent: latest.sent,
-            latest: RefCell::new(Some(Rc::new(latest))),
-            overview: OnceCell::new(),
-            all: Cached::default(),
-            changes: None,
-            status: Cached::default(),
-            metrics: Cached::default(),
+        let (outcome, result) = match outcome {
+            Ok(latest) => (Ok(Rc::new(Records::new(latest))), Ok(())),
+            Err(failure) => (Err(Some(failure.kind)), Err(failure)),
         };
-        if self.viewers.get() > 0
-            && let Some(last) = last
-            && let Some(earlier) = last.overview.get()
-        {
-            let changes = (self.overview(&data)).map(|lines| {
-                self.renderings
-                    .write(|out| lines.write_changes(earlier, out))
-            });
-            // The writer never fails.
-            data.changes = changes.and_then(Result::ok).map(|text| (last.number, text));
-        }
-        data
-    }
-
-    /// Returns the lines of the page. None if no viewer has needed them before the records were forgotten.
-    pub fn overview<'a>(&self, data: &'a Data) -> Option<&'a Overview> {
-        if data.overview.get().is_none() {
-            let lines = Overview::new(&*data.latest()?, self.interval);
-            let _ = data.overview.set(lines);
-        }
-        data.overview.get()
+        self.view.send_replace(View {
+            outcome,
+            ended: Some(clock::now()),
+        });
+        result
     }
 
     /// Returns the most recent runs of the action of `record`, newest first. Sends a query only if the record has changed
     /// since the latest query for its runs, or if that query was sent a minute ago.
     ///
     /// # Errors
-    /// Returns the failure of the query.
-    pub async fn runs(&self, record: &LockRecord) -> Result<Rc<Runs>, Failure> {
+    /// Returns the failure of the query, for users.
+    pub async fn runs(&self, record: &LockRecord) -> Result<Rc<Runs>, &'static str> {
         let action = &record.action;
         let version = (
             record.last.map(|last| last.token),
@@ -417,7 +295,7 @@ impl Reader {
         if let Some(runs) = self.cached_runs(action, version) {
             return Ok(runs);
         }
-        let _reading = self.reading_runs.lock().await;
+        let mut is_connected = self.is_connected.lock().await;
         // Another task may have read them during the wait.
         if let Some(runs) = self.cached_runs(action, version) {
             return Ok(runs);
@@ -430,7 +308,8 @@ impl Reader {
                 entries: history.entries,
             })
         };
-        let runs = Rc::new(self.query(read).await?);
+        let runs = self.query_on(&mut is_connected, read).await;
+        let runs = Rc::new(runs.map_err(|failure| reason(Some(failure.kind)))?);
         let cached = CachedRuns {
             version,
             runs: Rc::clone(&runs),
@@ -464,6 +343,15 @@ impl Reader {
         query: impl FnOnce(&mut Database) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let mut is_connected = self.is_connected.lock().await;
+        self.query_on(&mut is_connected, query).await
+    }
+
+    /// Does the same for a task that uses the connection.
+    async fn query_on<T: Send + 'static>(
+        &self,
+        is_connected: &mut bool,
+        query: impl FnOnce(&mut Database) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
         let limit = match *is_connected {
             true => RESPONSE_TIMEOUT,
             false => CONNECT_TIMEOUT,
@@ -489,7 +377,7 @@ fn snapshot(database: &mut Database) -> Result<TimedSnapshot, Failure> {
 
 /// Describes the failure of a query, without the address of the server, the account and the text of the server.
 /// [`LogLine`] contains them. None means that there was no response yet.
-pub(super) const fn reason(failure: Option<FailureKind>) -> &'static str {
+const fn reason(failure: Option<FailureKind>) -> &'static str {
     match failure {
         None | Some(FailureKind::Unreachable | FailureKind::Conflict | FailureKind::Unknown) => {
             "the database does not respond"
@@ -508,34 +396,13 @@ pub(super) const fn reason(failure: Option<FailureKind>) -> &'static str {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use std::rc::Rc;
     use std::time::Duration;
 
-    use super::{CachedRuns, RUNS_MAX_AGE, Reader, Renderings, Runs};
+    use super::{CachedRuns, RUNS_MAX_AGE, Runs};
     use crate::lease::Token;
     use crate::lease::instant::BootInstant;
-    use crate::store::target::{Address, SslMode, Target, Tls};
-
-    /// Returns a reader that sends no query.
-    pub(in crate::serve) fn reader(renderings: &Rc<Renderings>) -> Rc<Reader> {
-        let target = Target {
-            address: Address::Socket("/nonexistent".into()),
-            user: String::new(),
-            password: None,
-            database: String::new(),
-            tls: Tls {
-                mode: SslMode::Disabled,
-                chosen: false,
-                ca: None,
-                identity: None,
-            },
-        };
-        let (log, _) = tokio::sync::mpsc::unbounded_channel();
-        let interval = Duration::from_secs(2);
-        let reader = Reader::start(target.into(), interval, Rc::clone(renderings), log);
-        reader.expect("a thread can be started")
-    }
 
     #[test]
     fn runs_are_read_again_after_a_change_of_the_record_and_after_a_minute() {

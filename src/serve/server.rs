@@ -4,6 +4,7 @@
 //! stderr.
 
 use std::cell::Cell;
+use std::convert::Infallible;
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,18 +12,17 @@ use std::time::Duration;
 use anyhow::Context;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioTimer;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::runtime;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::sleep;
 
 use super::access::Access;
+use super::documents::{DocumentBody, Documents, Pace};
 use super::listener::{Connection, Listener};
 use super::reader::{LogLine, Reader};
-use super::rendering::Renderings;
 use super::router::Router;
-use super::stream::ClientStream;
 use crate::cli::serve::Listen;
 use crate::exit::{ExitError, Status};
 use crate::report::Report;
@@ -40,7 +40,7 @@ const MAX_BUFFER: usize = 16 << 10;
 /// Maximum number of headers of a request.
 const MAX_HEADERS: usize = 64;
 
-/// Maximum number of connections. A viewer uses two. Each connection needs about 20 KiB, and the usual limit of
+/// Maximum number of connections. A viewer uses at most two. Each connection needs about 20 KiB, and the usual limit of
 /// descriptors is 1024.
 const MAX_CONNECTIONS: usize = 600;
 
@@ -85,9 +85,8 @@ async fn serve(
     mut stop: oneshot::Receiver<()>,
 ) -> anyhow::Result<Status> {
     let (log, mut lines) = mpsc::unbounded_channel();
-    let renderings = Rc::<Renderings>::default();
-    let reader = Reader::start(targets, settings.interval, Rc::clone(&renderings), log)
-        .context("cannot start a thread")?;
+    let reader = Reader::start(targets, settings.interval, log).context("cannot start a thread")?;
+    let reader = Rc::new(reader);
     let listener = Listener::bind(&settings.listen);
     let listener = listener.map_err(|error| cannot_listen(&settings.listen, &error))?;
     // An error in the settings is reported at the start. A database server that does not respond is not an error,
@@ -99,12 +98,12 @@ async fn serve(
     }
     let address = listener.address()?;
     report.info(EventKind::Listening, format!("listening on {address}"));
-    spawn_local(Rc::clone(&reader).run());
     let router = Rc::new(Router {
         access: settings.access,
         reader: Rc::clone(&reader),
-        renderings,
+        documents: Documents::default(),
     });
+    spawn_local(Rc::clone(&reader).run());
     let accept = accept_all(&listener, router);
     tokio::pin!(accept);
     loop {
@@ -154,13 +153,29 @@ async fn accept_all(listener: &Listener, router: Rc<Router>) {
     }
 }
 
+/// Answers the requests of a client, and ends its connection if it is too slow.
 async fn serve_connection(stream: Box<dyn Connection>, router: Rc<Router>) -> hyper::Result<()> {
-    let service = service_fn(move |request| Rc::clone(&router).respond(request));
-    http1::Builder::new()
+    let pace = Rc::<Pace>::default();
+    let service = service_fn(|request| {
+        let (router, pace) = (Rc::clone(&router), Rc::clone(&pace));
+        async move {
+            pace.request();
+            let response = router.respond(request).await?;
+            Ok::<_, Infallible>(response.map(|document| DocumentBody {
+                document,
+                taken: 0,
+                pace,
+            }))
+        }
+    });
+    let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(MAX_BUFFER)
         .max_headers(MAX_HEADERS)
-        .serve_connection(ClientStream::new(stream), service)
-        .await
+        .serve_connection(TokioIo::new(stream), service);
+    tokio::select! {
+        outcome = connection => outcome,
+        () = pace.is_too_slow() => Ok(()),
+    }
 }

@@ -1,14 +1,12 @@
 //! Snapshots of the documents of the page, and of the metrics.
 
-use std::io;
 use std::time::Duration;
 
 use insta::assert_snapshot;
 use openmetrics_parser::prometheus::parse_prometheus;
 
 use super::action_document::{self, Runs};
-use super::metrics;
-use super::overview::Overview;
+use super::{metrics, overview};
 use crate::lease::instant::BootInstant;
 use crate::locks::snapshot::TimedSnapshot;
 use crate::report::tests::records::{
@@ -18,7 +16,7 @@ use crate::store::{LockRecord, Waiter};
 
 const INTERVAL: Duration = Duration::from_secs(2);
 
-pub(super) fn latest(locks: &[LockRecord], waiters: &[Waiter]) -> TimedSnapshot {
+fn latest(locks: &[LockRecord], waiters: &[Waiter]) -> TimedSnapshot {
     let at = BootInstant::new(Duration::ZERO);
     TimedSnapshot::new(
         snapshot(locks, waiters),
@@ -28,11 +26,11 @@ pub(super) fn latest(locks: &[LockRecord], waiters: &[Waiter]) -> TimedSnapshot 
     )
 }
 
-/// Returns what `write` writes.
-fn written(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
+/// Returns the document `/overview.json`.
+fn overview(latest: &TimedSnapshot) -> String {
     let mut bytes = Vec::new();
-    write(&mut bytes).expect("memory can be written");
-    String::from_utf8(bytes).expect("the event is text")
+    overview::write(latest, INTERVAL, &mut bytes).expect("memory can be written");
+    String::from_utf8(bytes).expect("the document is text")
 }
 
 /// Returns JSON with a newline between every two members.
@@ -41,61 +39,21 @@ fn by_member(json: &str) -> String {
 }
 
 #[test]
-fn event_with_all_lines() {
-    let latest = latest(&states(), &waiters());
-    let event = written(|out| Overview::new(&latest, INTERVAL).write_all(out));
-    assert!(event.ends_with("\n\n"), "{event}");
-    assert_eq!(event.trim_end().lines().count(), 2, "{event}");
-    assert_snapshot!(by_member(event.trim_end()));
-}
-
-#[test]
-fn event_contains_only_the_lines_that_have_changed() {
-    let before = states();
-    let mut after = before.clone();
-    let removed = after.remove(0);
-    after[0].lease.holder.label = "web-9".to_owned();
-    let overview = |locks: &[LockRecord]| Overview::new(&latest(locks, &[]), INTERVAL);
-    let event = written(|out| overview(&after).write_changes(&overview(&before), out));
-    let data: serde_json::Value = event
-        .strip_prefix("event: changes\ndata: ")
-        .and_then(|data| serde_json::from_str(data).ok())
-        .expect("the event has one line of JSON");
-    assert_eq!(
-        data["removed"],
-        serde_json::json!([removed.action.as_str()])
-    );
-    let actions = data["actions"].as_array().expect("a list");
-    let names: Vec<_> = actions.iter().map(|line| &line["action"]).collect();
-    assert_eq!(names, [after[0].action.as_str()]);
-    assert_eq!(data["added"], serde_json::json!([]));
-    let event = written(|out| overview(&before).write_changes(&overview(&after), out));
-    let (second, first) = (after[0].action.as_str(), removed.action.as_str());
-    assert!(
-        event.contains(&format!("\"added\":[[\"{first}\",null]]")),
-        "{event}"
-    );
-    let event = written(|out| {
-        overview(&before).write_changes(&overview(std::slice::from_ref(&removed)), out)
-    });
-    assert!(
-        event.contains(&format!("\"added\":[[\"{second}\",\"{first}\"],")),
-        "{event}"
-    );
+fn overview_of_every_state() {
+    assert_snapshot!(by_member(&overview(&latest(&states(), &waiters()))));
 }
 
 /// One statement reads the server's time, and a later one reads the waiting times.
 #[test]
-fn line_does_not_change_with_the_delay_between_two_statements() {
+fn overview_does_not_change_with_the_delay_between_two_statements() {
     let overview = |delay: u64| {
         let mut waiters = waiters();
         for waiter in &mut waiters {
             waiter.waiting_for += Duration::from_millis(300 + delay);
         }
-        Overview::new(&latest(&states(), &waiters), INTERVAL)
+        overview(&latest(&states(), &waiters))
     };
-    let event = written(|out| overview(2).write_changes(&overview(0), out));
-    assert!(event.ends_with("\"actions\":[]}\n\n"), "{event}");
+    assert_eq!(overview(2), overview(0));
 }
 
 #[test]
@@ -128,13 +86,12 @@ fn document_of_every_state_has_advice_and_commands() {
 #[test]
 fn lines_and_metrics_of_actions_with_several_holders() {
     let latest = latest(&slots_and_readers(), &[]);
-    let event = written(|out| Overview::new(&latest, INTERVAL).write_all(out));
     let text = metrics::text(&latest);
     let about_slots = |line: &&str| line.contains("_holders") || line.contains("_slots");
     let metrics: Vec<&str> = text.lines().filter(about_slots).collect();
     assert_snapshot!(format!(
         "{}\n{}",
-        event.replace('{', "\n{"),
+        overview(&latest).replace('{', "\n{"),
         metrics.join("\n")
     ));
 }
@@ -156,6 +113,4 @@ fn hostile_names_stay_in_their_labels() {
     let sample = family.iter_samples().next().expect("a sample");
     let labels = sample.get_labelset().expect("the sample has labels");
     assert_eq!(labels.get_label_value("action"), Some(HOSTILE_NAME));
-    let event = written(|out| Overview::new(&latest, INTERVAL).write_all(out));
-    assert_eq!(event.trim_end().lines().count(), 2, "{event}");
 }

@@ -1,4 +1,5 @@
-// The page of `dlock serve`. It shows the lines that /events sends, and the document /action.json about one action.
+// The page of `dlock serve`. In each interval of the server, it asks for /overview.json, with a line for each lock, and for
+// /action.json about the selected lock.
 // All text is set as text and never as HTML, because other clients choose the names.
 "use strict";
 
@@ -6,12 +7,10 @@
 const PAGE = 200;
 // Minimum age of stale data, as on the screen of `dlock status --watch`.
 const MIN_STALE_MS = 2000;
-// Time after which a connection without events is replaced. The server sends at least a comment every 15 s.
-const SILENCE_MS = 45000;
+// Maximum time of a request. The server needs at most 5 s to find out that the database does not respond.
+const REQUEST_TIMEOUT_MS = 20000;
+// Maximum time from a request that failed, or that got old data, to the next one.
 const RETRY_MS = 3000;
-// Maximum time of a request for the details of a lock. A browser uses at most six connections to a server, and each tab
-// keeps one of them for the events, so a request can wait for a connection for as long as the other tabs are open.
-const DETAIL_TIMEOUT_MS = 5000;
 // Time for which a button says that its command was copied.
 const COPIED_MS = 2000;
 // Time after which a page in the background stops asking the server.
@@ -20,19 +19,18 @@ const HIDDEN_MS = 30000;
 const element = (id) => document.getElementById(id);
 
 const page = {
-  lines: new Map(),       // the line of each action
-  names: [],              // the names in natural order
-  head: null,             // the facts of the latest event
-  received: 0,            // when the lines of the latest event were current, by performance.now()
-  age: 0,                 // the age of the lines of the next event with all lines, in milliseconds
-  lastSign: 0,            // when the latest event arrived, or the connection was started
+  head: null,             // the latest overview
+  tag: "",                // its entity tag
+  serverTime: 0,          // the time of its records on the server's clock, in milliseconds since 1970
+  received: 0,            // when its records were current, by performance.now()
   failure: "",            // why the data is not current
-  problems: 0,            // number of actions that need attention
+  loading: null,          // the latest request for the overview, or null while the page is in the background
+  timer: 0,               // starts the next request for the overview
+  problems: 0,            // number of locks that need attention
   limit: PAGE,            // maximum number of rows
-  rows: new Map(),        // the visible rows
-  problemNames: "",       // the names of the actions that the page describes above the list
-  articles: new Map(),    // the descriptions of these actions
-  updates: 0,             // number of events with lines
+  shown: [],              // the lines that the list shows
+  problemNames: "",       // the names of the locks that the page describes above the list
+  updates: 0,             // number of overviews
   // The details of the selected lock: the latest document, when its records were current, when the latest request was
   // sent, and why it failed. The times are those of performance.now().
   detail: null,           // { document, current, asked, failure }
@@ -53,12 +51,20 @@ function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-// Makes `nodes` the children of `parent`, in this order. Nodes that are children already keep their focus, and they keep
-// their selection unless they move.
-function arrange(parent, nodes) {
+// Shows `items` as the children of `parent`, in this order. The member `key` of an item identifies its child, which keeps its
+// focus, and its selection unless it moves. If the child with the focus disappears, `fallback` gets the focus.
+function showItems(parent, items, fallback, createChild, fill) {
   const focused = document.activeElement;
+  const hadFocus = parent.contains(focused);
+  const present = new Map(Array.from(parent.children, (child) => [child.dataset.key, child]));
+  const nodes = items.map((item) => {
+    const node = present.get(item.key) || createChild(item);
+    node.dataset.key = item.key;
+    fill(node, item);
+    return node;
+  });
   const kept = new Set(nodes);
-  for (const child of Array.from(parent.children)) if (!kept.has(child)) child.remove();
+  for (const child of present.values()) if (!kept.has(child)) child.remove();
   let next = parent.firstElementChild;
   for (const node of nodes) {
     if (next && next !== node && next.nextElementSibling === node) {
@@ -69,7 +75,9 @@ function arrange(parent, nodes) {
     if (node === next) next = node.nextElementSibling; else parent.insertBefore(node, next);
   }
   // A node loses the focus when it moves.
-  if (focused !== document.activeElement && parent.contains(focused)) focused.focus({ preventScroll: true });
+  if (hadFocus && document.activeElement !== focused) {
+    (parent.contains(focused) ? focused : fallback).focus({ preventScroll: true });
+  }
 }
 
 // Formats a duration like the tables of dlock: at most two units.
@@ -84,15 +92,12 @@ function age(ms) {
   return `${Math.floor(seconds / size)}${unit}` + (rest ? ` ${rest}${next[0]}` : "");
 }
 
-function short(ms) {
-  return ms < 1000 ? `${ms}ms` : age(ms);
-}
-
-const sinceEvent = () => performance.now() - page.received;
-const serverNow = () => page.head.server_time_ms + sinceEvent();
+const short = (ms) => ms < 1000 ? `${ms}ms` : age(ms);
+const dataAge = () => performance.now() - page.received;
+const serverNow = () => page.serverTime + dataAge();
 const timeOf = (ms) => new Date(ms).toISOString().slice(11, 19) + " UTC";
 const staleAfter = () => Math.max(page.head ? 2 * page.head.interval_ms : 0, MIN_STALE_MS);
-const isStale = () => page.failure !== "" || !page.head || sinceEvent() > staleAfter();
+const isStale = () => page.failure !== "" || !page.head || dataAge() > staleAfter();
 
 // The name of the action that the address selects, or null.
 function selectedName() {
@@ -101,78 +106,60 @@ function selectedName() {
   try { return decodeURIComponent(match[1]); } catch { return null; }
 }
 
-const linkTo = (name) => "#/lock/" + encodeURIComponent(name);
+const lineOf = (name) => page.head?.locks.find((line) => line.action === name);
 
-// ---- events
+// ---- requests
 
-let source = null;
-let hiddenTimer = 0;
-let retryTimer = 0;
-
-function connect() {
-  disconnect();
-  source = new EventSource("events");
-  source.addEventListener("age", (event) => {
-    page.lastSign = performance.now();
-    page.age = JSON.parse(event.data).age_ms;
-  });
-  source.addEventListener("all", (event) => receive(event, true));
-  source.addEventListener("changes", (event) => receive(event, false));
-  source.addEventListener("failure", (event) => {
-    page.lastSign = performance.now();
-    page.failure = JSON.parse(event.data).reason;
-    tick();
-  });
-  source.onerror = () => {
-    // The browser reconnects after a lost connection, but not after a response with an error.
-    const isRefused = source.readyState === EventSource.CLOSED;
-    page.failure = isRefused ? "dlock serve, or a proxy before it, refuses the connection" : "dlock serve does not respond";
-    if (isRefused) retry();
-    tick();
-  };
-  page.lastSign = performance.now();
+// Requests `path`. Returns why the request failed, or the headers of the response and the document, which is null if the
+// page has the document with the entity tag `tag`.
+async function fetchDocument(path, tag) {
+  try {
+    const headers = tag ? { "If-None-Match": tag } : {};
+    const response = await fetch(path, { headers, signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS) });
+    const received = performance.now();
+    const text = await response.text();
+    if (response.ok || response.status === 304) {
+      return { failure: "", headers: response.headers, document: response.ok ? JSON.parse(text) : null, received };
+    }
+    // The reasons of dlock are plain text.
+    const isReason = response.headers.get("content-type")?.startsWith("text/plain");
+    return { failure: isReason ? text.trim() : "dlock serve, or a proxy before it, refuses the connection" };
+  } catch {
+    return { failure: "dlock serve does not respond" };
+  }
 }
 
-function disconnect() {
-  clearTimeout(retryTimer);
-  if (source) source.close();
-  source = null;
-}
-
-function retry() {
-  clearTimeout(retryTimer);
-  retryTimer = setTimeout(connect, RETRY_MS);
-}
-
-function receive(event, isAll) {
-  const start = performance.now();
-  const data = JSON.parse(event.data);
-  page.lastSign = start;
-  // The server may have read all lines earlier, for another viewer.
-  page.received = isAll ? start - page.age : start;
-  page.failure = "";
-  page.head = data;
-  if (isAll) {
-    page.lines = new Map();
-    page.names = data.actions.map((line) => line.action);
+async function load() {
+  clearTimeout(page.timer);
+  const loading = page.loading = {};
+  const { failure, headers, document, received } = await fetchDocument("overview.json", page.tag);
+  if (page.loading !== loading) return;
+  page.failure = failure;
+  let pause = Math.min(page.head?.interval_ms ?? RETRY_MS, RETRY_MS);
+  if (!failure) {
+    const age = Number(headers.get("dlock-age-ms"));
+    page.received = received - age;
+    page.serverTime = Number(headers.get("dlock-server-time-ms"));
+    if (document) {
+      page.head = document;
+      page.tag = headers.get("etag");
+    }
+    loadDetail();
+    // Then the server reads newer records, or a little later.
+    pause = Math.max(page.head.interval_ms - age, pause / 4);
   }
-  for (const line of data.actions) {
-    line.text = `${line.action}\n${line.holder || ""}\n${line.host || ""}`.toLowerCase();
-    page.lines.set(line.action, line);
-  }
-  // A new action follows the given one, which comes earlier in this list. A null is the start, which has the index 0.
-  for (const [name, previous] of data.added) page.names.splice(page.names.indexOf(previous) + 1, 0, name);
-  for (const name of data.removed) {
-    page.lines.delete(name);
-    page.names.splice(page.names.indexOf(name), 1);
-  }
-  data.actions = null;
+  page.timer = setTimeout(load, pause);
+  if (!document) return tick();
   render();
-  loadDetail();
   page.updates += 1;
-  measure("update", start);
+  measure("update", received);
   // The task runs after the next frame is drawn.
-  requestAnimationFrame(() => setTimeout(() => measure("frame", start)));
+  requestAnimationFrame(() => setTimeout(() => measure("frame", received)));
+}
+
+function stopLoading() {
+  page.loading = null;
+  clearTimeout(page.timer);
 }
 
 // Records the time since `start`, for tests and for the developer tools of the browser.
@@ -207,9 +194,9 @@ function visibleLines() {
   const words = element("search").value.toLowerCase().split(/\s+/).filter(Boolean);
   const [, , matches] = STATES.find(([value]) => value === element("state").value) || STATES[0];
   const found = [];
-  for (const name of page.names) {
-    const line = page.lines.get(name);
-    if (matches(line) && words.every((word) => line.text.includes(word))) found.push(line);
+  for (const line of page.head.locks) {
+    const text = words.length ? `${line.action}\n${line.holder || ""}\n${line.host || ""}`.toLowerCase() : "";
+    if (matches(line) && words.every((word) => text.includes(word))) found.push(line);
   }
   const key = ORDERS[element("order").value];
   // The sort is stable, so lines with equal keys stay in natural order.
@@ -232,7 +219,7 @@ function render() {
 
 function renderStates() {
   const counts = STATES.map(() => 0);
-  for (const line of page.lines.values()) {
+  for (const line of page.head.locks) {
     STATES.forEach(([, , matches], index) => { if (matches(line)) counts[index] += 1; });
   }
   const select = element("state");
@@ -246,65 +233,47 @@ function renderStates() {
 
 function renderRows() {
   const lines = visibleLines();
-  const shown = lines.slice(0, page.limit);
-  const body = element("rows");
-  const rows = new Map();
-  for (const line of shown) {
-    const row = page.rows.get(line.action) || createRow(line.action);
-    if (row.line !== line) fillRow(row, line);
-    rows.set(line.action, row);
-  }
-  const hadFocus = body.contains(document.activeElement);
-  arrange(body, Array.from(rows.values(), ({ node }) => node));
-  if (hadFocus && !body.contains(document.activeElement)) focusList();
-  page.rows = rows;
-  const total = page.names.length;
+  page.shown = lines.slice(0, page.limit);
+  const [total, rest] = [page.head.locks.length, lines.length - page.shown.length];
   const summary = total === 0
     ? "No lock has been used yet."
     : lines.length === total ? `${total} locks` : `${lines.length} of ${total} locks`;
-  setText(element("summary"), summary + (lines.length > shown.length ? `, the first ${shown.length} are shown` : ""));
-  const more = element("more");
-  more.hidden = lines.length <= shown.length;
-  setText(more, `Show ${Math.min(PAGE, lines.length - shown.length)} more`);
+  setText(element("summary"), summary + (rest ? `, the first ${page.shown.length} are shown` : ""));
+  element("more").hidden = !rest;
+  setText(element("more"), `Show ${Math.min(PAGE, rest)} more`);
 }
 
-// Creates a row or a cell. It has a role, because the style for phones would otherwise hide that it belongs to a table.
-function createPart(tag, role) {
-  const node = create(tag);
-  node.setAttribute("role", role);
-  return node;
+// Fills the rows of the list, as of now.
+function fillRows() {
+  const now = serverNow();
+  fillTable("locks", page.shown.map((line) => ({ key: line.action, cells: [
+    createLink(line.action),
+    create("span", stateText(line), `badge s${line.severity}`),
+    line.holder ?? "",
+    line.since === undefined ? "" : age(now - line.since),
+    line.expires === undefined ? "" : expiresIn(line.expires, now),
+    line.waiters ? String(line.waiters) : "",
+    line.last ? create("span", `${line.last.result}, ${age(now - line.last.ended)} ago`, line.last.is_good ? "" : "bad-text") : "",
+  ] })));
 }
 
-function createRow(name) {
-  const node = createPart("tr", "row");
-  const cells = ["", "", "holder", "held", "expires in", "waiters", "last run"].map((label, column) => {
-    const cell = node.appendChild(column === 0 ? createPart("th", "rowheader") : createPart("td", "cell"));
-    if (label) cell.dataset.label = label;
-    return cell;
-  });
-  cells[0].scope = "row";
-  const link = cells[0].appendChild(create("a", name));
-  link.href = linkTo(name);
-  const badge = cells[1].appendChild(create("span", "", "badge"));
-  return { node, cells, link, badge, line: null };
+// The holder may have renewed a lease that had not expired when the data was read.
+function expiresIn(expires, now) {
+  if (expires < page.serverTime && !isStale()) return `${age(now - expires)} ago`;
+  return expires < now || isStale() ? "unknown" : age(expires - now);
 }
 
-function fillRow(row, line) {
-  row.line = line;
-  row.node.dataset.action = line.action;
-  row.badge.className = `badge s${line.severity}`;
-  setText(row.badge, stateText(line));
-  setText(row.cells[2], line.holder === undefined ? "" : line.holder);
-  setText(row.cells[5], line.waiters ? String(line.waiters) : "");
-  row.cells[6].className = line.last && !line.last.is_good ? "bad-text" : "";
+function createLink(name) {
+  const link = create("a", name);
+  link.href = "#/lock/" + encodeURIComponent(name);
+  return link;
 }
 
 // The diagnosis says more than the state if there is a problem.
 function stateText(line) {
   const texts = {
     "not-renewing": "not renewed", "gone": "holder gone", "clock-set-back": "clock set back",
-    "deadlocked": "deadlock",
-    "min-hold": "held (min-hold)", "odd": "odd row",
+    "deadlocked": "deadlock", "min-hold": "held (min-hold)", "odd": "odd row",
   };
   return texts[line.diagnosis] || line.state;
 }
@@ -314,25 +283,14 @@ function tick() {
   const stale = isStale();
   document.body.classList.toggle("is-stale", stale && page.head !== null);
   const warning = element("stale");
-  if (page.head) {
-    setText(element("age"), `data of ${timeOf(page.head.server_time_ms)}, ${age(sinceEvent())} old`);
-  }
+  if (page.head) setText(element("age"), `data of ${timeOf(page.serverTime)}, ${age(dataAge())} old`);
   const isShown = stale && (page.head !== null || page.failure !== "");
-  const why = page.failure || "no response";
-  const state = page.head ? `; this is the state of ${timeOf(page.head.server_time_ms)}` : "";
-  setText(warning, isShown ? `Stale: ${why}${state}` : "");
+  const state = page.head ? `; this is the state of ${timeOf(page.serverTime)}` : "";
+  setText(warning, isShown ? `Stale: ${page.failure || "no response"}${state}` : "");
   warning.hidden = !isShown;
   tickDetail();
   if (!page.head) return;
-  const now = serverNow();
-  for (const { cells, line } of page.rows.values()) {
-    setText(cells[3], line.since === undefined ? "" : age(now - line.since));
-    // The holder may have renewed a lease that had not expired when the data was read.
-    setText(cells[4], line.expires === undefined ? ""
-      : line.expires < page.head.server_time_ms && !stale ? `${age(now - line.expires)} ago`
-      : line.expires < now || stale ? "unknown" : age(line.expires - now));
-    setText(cells[6], line.last ? `${line.last.result}, ${age(now - line.last.ended)} ago` : "");
-  }
+  if (selectedName() === null) fillRows();
   const problems = page.problems ? `(${page.problems}) ` : "";
   const name = selectedName();
   const title = problems + (name === null ? "dlock" : `${name} - dlock`);
@@ -343,24 +301,12 @@ function tick() {
 
 function renderProblems() {
   const { problems } = page.head;
-  const list = element("problem-list");
-  const articles = new Map();
-  for (const problem of problems) {
-    const article = page.articles.get(problem.action) || createArticle(problem.action);
-    articles.set(problem.action, article);
-    const line = page.lines.get(problem.action);
-    article.badge.className = `badge s${problem.severity}`;
-    setText(article.badge, line ? stateText(line) : problem.state);
-    fillAdvice(article.node, problem, article.link);
-  }
-  page.articles = articles;
-  const names = Array.from(articles.keys()).join("\n");
+  const items = problems.map((problem) => ({ key: problem.action, line: lineOf(problem.action), ...problem }));
+  showItems(element("problem-list"), items, element("locks"), createArticle, fillArticle);
+  const names = items.map(({ key }) => key).join(", ");
   if (names !== page.problemNames) {
     page.problemNames = names;
-    const hadFocus = list.contains(document.activeElement);
-    arrange(list, Array.from(articles.values(), ({ node }) => node));
-    if (hadFocus && !list.contains(document.activeElement)) focusList();
-    setText(element("announcement"), names ? `Problems and long waits: ${names.replaceAll("\n", ", ")}` : "No problems and no long waits.");
+    setText(element("announcement"), names ? `Problems and long waits: ${names}` : "No problems and no long waits.");
   }
   element("problems").hidden = problems.length === 0;
   // The server describes only the most urgent ones.
@@ -369,54 +315,36 @@ function renderProblems() {
   setText(element("more-problems"), others > 0 ? `and ${others} more` : "");
 }
 
-// Shows only the locks with a problem or a long wait in the list.
-function showProblems() {
-  element("state").value = "attention";
-  filterChanged();
-  element("locks").focus();
-}
-
-function createArticle(name) {
+function createArticle({ action }) {
   const node = create("article");
   const title = node.appendChild(create("h3"));
-  const link = title.appendChild(create("a", name));
-  link.href = linkTo(name);
-  title.append(" ");
-  const badge = title.appendChild(create("span", "", "badge"));
-  return { node, link, badge };
+  title.append(createLink(action), " ", create("span", ""));
+  return node;
 }
 
-// Sets the focus to the list after the node with the focus has disappeared.
-function focusList() {
-  element("locks").focus({ preventScroll: true });
+function fillArticle(node, { line, ...advice }) {
+  const [link, badge] = node.firstElementChild.children;
+  badge.className = `badge s${line.severity}`;
+  setText(badge, stateText(line));
+  fillAdvice(node, line.severity, advice, link);
 }
 
-// Fills `node` with the diagnosis, the advice and the commands of `document`. Nodes stay as long as possible, so that an
-// update does not end a selection. The focus moves to `fallback` if it was on a command that no longer exists.
-function fillAdvice(node, document, fallback) {
+// Fills `node` with a diagnosis, advice and commands. The focus moves to `fallback` if it was on a command that no longer
+// exists.
+function fillAdvice(node, severity, { diagnosis, advice, commands }, fallback) {
   if (!node.parts) {
-    const [diagnosis, advice] = [create("p", "", "diagnosis"), create("p", "")];
-    const commands = create("ul", undefined, "commands");
-    node.append(diagnosis, advice, commands);
-    node.parts = { diagnosis, advice, commands };
+    node.parts = [create("p", "", "diagnosis"), create("p", ""), create("ul", undefined, "commands")];
+    node.append(...node.parts);
   }
-  const { diagnosis, advice, commands } = node.parts;
-  node.className = `problem s${document.severity}`;
-  setText(diagnosis, document.diagnosis);
-  setText(advice, document.advice);
-  const hadFocus = commands.contains(window.document.activeElement);
-  const present = new Map(Array.from(commands.children, (item) => [item.dataset.line, item]));
-  arrange(commands, document.commands.map(({ purpose, line }) => {
-    const item = present.get(line) || createCommand(line);
-    setText(item.firstElementChild, purpose);
-    return item;
-  }));
-  if (hadFocus && !commands.contains(window.document.activeElement)) fallback.focus({ preventScroll: true });
+  node.className = `problem s${severity}`;
+  setText(node.parts[0], diagnosis);
+  setText(node.parts[1], advice);
+  const items = commands.map((command) => ({ key: command.line, ...command }));
+  showItems(node.parts[2], items, fallback, createCommand, (item, { purpose }) => setText(item.firstElementChild, purpose));
 }
 
-function createCommand(line) {
+function createCommand({ line }) {
   const item = create("li");
-  item.dataset.line = line;
   item.append(create("span"));
   const part = item.appendChild(create("span", undefined, "line"));
   const code = part.appendChild(create("code", line));
@@ -451,27 +379,18 @@ async function copy(code, button) {
 
 async function loadDetail() {
   const name = selectedName();
-  // The address may have changed, and its event comes later. A page in the background is not connected.
-  if (name === null || !page.detail || !source || page.request) return;
-  const request = page.request = {};
-  const sent = page.detail.asked = performance.now();
-  let document = null;
-  let failure = "";
-  try {
-    const signal = AbortSignal.timeout(DETAIL_TIMEOUT_MS);
-    const response = await fetch("action.json?name=" + encodeURIComponent(name), { signal });
-    const text = await response.text();
-    if (response.ok) document = JSON.parse(text); else failure = text.trim();
-  } catch {
-    failure = "dlock serve does not respond";
-  }
+  // The address may have changed, and its event comes later. A page in the background sends no requests.
+  if (name === null || !page.detail || !page.loading || page.request) return;
+  const own = page.request = {};
+  page.detail.asked = performance.now();
+  const { failure, document, received } = await fetchDocument("action.json?name=" + encodeURIComponent(name));
   // The user has selected another lock since.
-  if (page.request !== request) return;
+  if (page.request !== own) return;
   page.request = null;
   page.detail.failure = failure;
   if (document) {
     page.detail.document = document;
-    page.detail.current = sent - document.age_ms;
+    page.detail.current = received - document.age_ms;
     renderDetail(document);
   }
   tickDetail();
@@ -498,28 +417,26 @@ function tickDetail() {
 
 function renderDetail(document) {
   const { lock } = document;
-  const line = page.lines.get(lock.action);
+  const line = lineOf(lock.action);
   element("detail-body").hidden = false;
   const severity = line ? line.severity : 3;
   element("name-state").className = `badge s${severity}`;
   setText(element("name-state"), line ? stateText(line) : lock.state);
-  fillAdvice(element("diagnosis"), {
-    severity, diagnosis: lock.diagnosis_text, advice: document.advice, commands: document.commands,
-  }, element("name"));
+  fillAdvice(element("diagnosis"), severity, { diagnosis: lock.diagnosis_text, ...document }, element("name"));
 }
 
 // Fills the facts and the tables. The records of `document` were current `passed` milliseconds ago.
 function fillTimes({ lock, runs }, passed) {
   fillFacts(lock, passed);
-  fillTable("queue", lock.waiters.map((waiter) => [
+  fillTable("queue", lock.waiters.map((waiter) => ({ key: String(waiter.position), cells: [
     String(waiter.position), waiter.holder, age(waiter.waited_ms + passed),
     waiter.alive === null ? "unknown" : waiter.alive ? "alive" : "gone", waiter.host, waiter.user, waiter.note,
-  ]), "No contender waits.");
+  ] })));
   const longest = Math.max(1, ...runs.map((run) => (run.waited_ms || 0) + (run.is_run ? run.held_ms : 0)));
-  fillTable("runs", runs.map((run) => [
+  fillTable("runs", runs.map((run, index) => ({ key: String(index), cells: [
     `${age(run.ended_ago_ms + passed)} ago`, run.result, run.holder, run.waited_ms === null ? "" : short(run.waited_ms),
     run.is_run ? short(run.held_ms) : "", run.is_run ? track(run, longest) : "",
-  ]), "No runs are recorded.");
+  ] })));
 }
 
 function fillFacts(lock, passed) {
@@ -539,14 +456,14 @@ function fillFacts(lock, passed) {
     );
   }
   facts.push(["paused until", lock.paused_until], ["operator", lock.operator], ["reason", lock.reason]);
-  const list = element("facts");
-  const present = new Map(Array.from(list.querySelectorAll("dt"), (name) => [name.textContent, name]));
-  arrange(list, facts.filter(([, value]) => value).flatMap(([name, value]) => {
-    const found = present.get(name);
-    const nodes = found ? [found, found.nextElementSibling] : [create("dt", name), create("dd")];
-    setText(nodes[1], value);
-    return nodes;
-  }));
+  const items = facts.filter(([, value]) => value).map(([key, value]) => ({ key, value }));
+  showItems(element("facts"), items, element("name"), createFact, (fact, { value }) => setText(fact.lastElementChild, value));
+}
+
+function createFact({ key }) {
+  const fact = create("div");
+  fact.append(create("dt", key), create("dd"));
+  return fact;
 }
 
 // The end of a lease that expired or was to expire in `left` milliseconds, `passed` milliseconds ago. The holder may have
@@ -569,36 +486,28 @@ function track(run, longest) {
   return track;
 }
 
-// Fills the table with `rows`, lists of texts and nodes. Only cells that differ change.
-function fillTable(id, rows, empty) {
-  const labels = Array.from(element(id).tHead.rows[0].cells, (cell) => cell.textContent.toLowerCase());
-  const body = element(id).tBodies[0];
-  if ((rows.length === 0) !== Boolean(body.querySelector(".empty"))) body.replaceChildren();
-  if (rows.length === 0 && !body.firstChild) {
-    const cell = body.appendChild(createPart("tr", "row")).appendChild(createPart("td", "cell"));
-    setText(cell, empty);
-    cell.className = "empty";
-    cell.colSpan = labels.length;
-  }
-  if (rows.length === 0) return;
-  while (body.rows.length > rows.length) body.lastElementChild.remove();
-  rows.forEach((cells, index) => {
-    const row = body.rows[index] || body.appendChild(createPart("tr", "row"));
-    cells.forEach((cell, column) => fillCell(row.cells[column] || row.appendChild(createPart("td", "cell")), cell, column > 0 ? labels[column] : ""));
-  });
+// Fills a table with `rows`, which contain texts and nodes. Only cells that differ change.
+function fillTable(id, rows) {
+  const table = element(id);
+  const headings = Array.from(table.tHead.rows[0].cells);
+  showItems(table.tBodies[0], rows, table, () => createRow(headings), (row, { cells }) => cells.forEach((content, column) => {
+    const cell = row.cells[column];
+    if (!(content instanceof Node)) setText(cell, content);
+    else if (!cell.firstChild?.isEqualNode(content)) cell.replaceChildren(content);
+  }));
+  if (element(`no-${id}`)) element(`no-${id}`).hidden = rows.length > 0;
 }
 
-function fillCell(node, content, label) {
-  if (label) node.dataset.label = label;
-  if (!(content instanceof Node)) {
-    node.className = "";
-    // A timeline has no text.
-    if (node.firstElementChild) node.replaceChildren();
-    setText(node, content);
-  } else if (!node.firstChild?.isEqualNode(content)) {
-    node.className = "timeline";
-    node.replaceChildren(content);
-  }
+// Rows and cells have roles, because the style for phones would otherwise hide that they belong to a table.
+function createRow(headings) {
+  const row = create("tr");
+  row.setAttribute("role", "row");
+  headings.forEach((heading, column) => {
+    const cell = row.appendChild(create(column ? "td" : "th", "", heading.className));
+    cell.setAttribute("role", column ? "cell" : "rowheader");
+    if (column) cell.dataset.label = heading.textContent.toLowerCase(); else cell.scope = "row";
+  });
+  return row;
 }
 
 // ---- start
@@ -623,7 +532,9 @@ function navigate() {
   }
   render();
   // The focus returns to the place that it had before the user opened the lock.
-  if (name === null && left !== undefined) (page.rows.get(left)?.link || element("locks")).focus();
+  if (name === null && left !== undefined) {
+    (document.querySelector(`#rows [data-key="${CSS.escape(left)}"] a`) || element("locks")).focus();
+  }
 }
 
 function showList() {
@@ -641,7 +552,11 @@ element("search").addEventListener("input", filterChanged);
 element("state").addEventListener("change", filterChanged);
 element("order").addEventListener("change", filterChanged);
 element("filter").addEventListener("submit", (event) => event.preventDefault());
-element("more-problems").addEventListener("click", showProblems);
+element("more-problems").addEventListener("click", () => {
+  element("state").value = "attention";
+  filterChanged();
+  element("locks").focus();
+});
 element("more").addEventListener("click", () => {
   page.limit += PAGE;
   render();
@@ -656,17 +571,17 @@ document.addEventListener("keydown", (event) => {
     showList();
   }
 });
+let hiddenTimer = 0;
 document.addEventListener("visibilitychange", () => {
   clearTimeout(hiddenTimer);
-  if (document.hidden) hiddenTimer = setTimeout(disconnect, HIDDEN_MS);
-  else if (!source) connect();
+  if (document.hidden) hiddenTimer = setTimeout(stopLoading, HIDDEN_MS);
+  else if (!page.loading) load();
 });
 window.addEventListener("hashchange", navigate);
 setInterval(() => {
-  if (source && performance.now() - page.lastSign > Math.max(SILENCE_MS, page.head ? 3 * page.head.interval_ms : 0)) connect();
   if (page.detail?.failure && performance.now() - page.detail.asked > RETRY_MS) loadDetail();
   tick();
 }, 1000);
-// A tab that is opened in the background connects when the user looks at it.
-if (!document.hidden) connect();
+// A tab that is opened in the background sends its first request when the user looks at it.
+if (!document.hidden) load();
 navigate();

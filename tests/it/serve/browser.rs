@@ -17,7 +17,7 @@ const HOSTILE: &str = "<img src=x onerror=window.pwned=1><script>window.pwned=1<
 
 /// Returns the selector of the cell in this column of the row of `action`. The first column is 1.
 fn cell(action: &str, column: u32) -> String {
-    format!("#rows tr[data-action='{action}'] > :nth-child({column})")
+    format!("#rows tr[data-key='{action}'] > :nth-child({column})")
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn details_that_do_not_arrive_are_marked_and_requested_again() {
     browser.run(
         "window.isSamePage = true; const real = window.fetch; let requests = 0; \
          window.fetch = (url, options) => { \
-             if (requests++ > 0) return real.call(window, url, options); \
+             if (!url.startsWith('action') || requests++ > 0) return real.call(window, url, options); \
              return new Promise((_, reject) => options?.signal?.addEventListener('abort', () => reject(options.signal.reason))); \
          }; \
          window.marks = []; \
@@ -147,7 +147,10 @@ fn details_that_do_not_arrive_are_marked_and_requested_again() {
     assert!(contains(1, "web-1"), "{first}");
     testkit::cli_runner::eventually("the mark goes", || browser.text("#detail-error").is_empty());
     // A request that fails.
-    browser.run("window.working = window.fetch; window.fetch = () => Promise.reject(new TypeError('no network'))");
+    browser.run(
+        "window.working = window.fetch; window.fetch = (url, options) => url.startsWith('action') \
+         ? Promise.reject(new TypeError('no network')) : working.call(window, url, options)",
+    );
     browser.shows(
         "#detail-error",
         "dlock serve does not respond; the facts below are ",
@@ -162,7 +165,7 @@ fn details_that_do_not_arrive_are_marked_and_requested_again() {
 }
 
 #[test]
-fn tab_in_the_background_connects_when_the_user_looks_at_it() {
+fn tab_in_the_background_asks_when_the_user_looks_at_it() {
     let database = shared(Flavour::MariaDb).database("serve");
     let holder = Holder::on(&database, &["--holder=web-1"]);
     let page = Page::on(&database, &["--interval=200ms"]);
@@ -173,7 +176,7 @@ fn tab_in_the_background_connects_when_the_user_looks_at_it() {
     );
     browser.open(&format!("{}#/lock/init", page.address.url()));
     let facts = browser
-        .run("return [source, performance.getEntriesByType('resource').filter(({ name }) => /events|json/.test(name)).length]");
+        .run("return [page.loading, performance.getEntriesByType('resource').filter(({ name }) => /json/.test(name)).length]");
     assert_eq!(facts, serde_json::json!([null, 0]));
     browser.run("window.isHidden = false; document.dispatchEvent(new Event('visibilitychange'))");
     browser.shows("#facts", "web-1");
@@ -211,7 +214,7 @@ fn list_is_searched_sorted_and_filtered() {
     browser.shows("#summary", "301 locks, the first 200 are shown");
     let names = |count: u32| {
         browser.run(&format!(
-            "return Array.from(document.querySelectorAll('#rows tr'), (row) => row.dataset.action).slice(0, {count})"
+            "return Array.from(document.querySelectorAll('#rows tr'), (row) => row.dataset.key).slice(0, {count})"
         ))
     };
     // The lock with a problem comes first.
@@ -412,20 +415,24 @@ fn page_fits_a_computer_and_a_phone_in_light_and_dark_colours() {
 }
 
 #[test]
-fn page_says_that_its_connection_is_refused() {
+fn page_says_why_its_requests_are_refused() {
     let database = shared(Flavour::MariaDb).database("serve");
     Holder::on(&database, &[]).end();
-    let page = Page::on(&database, &[]);
-    // The maximum number of viewers.
-    let mut viewers: Vec<_> = (0..400).map(|_| page.address.events()).collect();
-    for viewer in &mut viewers {
-        assert_eq!(viewer.next_event().0, "all");
-    }
+    let page = Page::on(&database, &["--interval=200ms"]);
     let browser = Browser::start(Look::WIDE);
     browser.open(&page.address.url());
-    browser.shows("#stale", "refuses the connection");
-    drop(viewers);
     browser.shows("#rows", "init");
+    for (kind, text) in [
+        ("text/html", "a proxy before it, refuses the connection"),
+        ("text/plain", "the token is missing or wrong"),
+    ] {
+        browser.run(&format!(
+            "window.real ??= window.fetch; window.fetch = async () => new Response('the token is missing or wrong', \
+             {{ status: 401, headers: {{ 'Content-Type': '{kind}' }} }})"
+        ));
+        browser.shows("#stale", text);
+    }
+    browser.run("window.fetch = window.real");
     testkit::cli_runner::eventually("the mark goes", || browser.text("#stale").is_empty());
     drop(browser);
     assert_eq!(page.end().status, Some(0));

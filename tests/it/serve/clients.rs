@@ -15,6 +15,9 @@ use super::Page;
 /// Number of slow clients. Each one uses two descriptors of this process or of dlock.
 const SLOW: usize = 200;
 
+/// Maximum number of connections of dlock.
+const MAX_CONNECTIONS: usize = 600;
+
 /// Bytes that the kernel keeps for a client that does not read: 4 MiB for the server, and 128 KiB for the client.
 const KERNEL_BUFFERS: usize = 5 << 20;
 
@@ -69,38 +72,42 @@ fn clients_that_send_slowly_are_ended_and_delay_nobody() {
 }
 
 #[test]
-fn viewer_beside_slow_viewers_gets_events() {
-    let database = database_with_rows(10);
-    let page = Page::on(&database, &["--interval=200ms"]);
-    // The kernel keeps the later events for these viewers, so that the server does not notice that they are slow.
-    let slow: Vec<_> = (0..SLOW)
-        .map(|_| {
-            let mut stream = page.address.connect();
-            let request = b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n";
-            stream.write_all(request).expect("the request is sent");
-            stream.read_exact(&mut [0; 1]).expect("a response arrives");
-            stream
-        })
-        .collect();
-    let mut viewer = page.address.events();
-    assert_eq!(viewer.next_event().0, "all");
+fn viewer_beside_slow_viewers_sees_changes() {
+    let (database, page, _) = page_with_a_large_document("200ms");
+    let slow: Vec<_> = (0..SLOW).map(|_| slow_reader(&page)).collect();
     let mut conn = database.admin_conn();
     conn.query_drop("INSERT INTO dlock_lock (action) VALUES ('later')")
         .expect("the row is inserted");
-    loop {
-        let (kind, data) = viewer.next_event();
-        assert_eq!(kind, "changes");
-        if data["added"][0][0] == "later" {
-            break;
-        }
-    }
+    eventually("the change is shown", || {
+        page.get("/overview.json").body.contains("\"later\"")
+    });
     drop(slow);
+    assert_eq!(page.end().status, Some(0));
+}
+
+#[test]
+fn connections_above_the_limit_are_ended() {
+    let database = database_with_rows(0);
+    let page = Page::on(&database, &[]);
+    let start = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let answers = |stream: &mut Box<dyn Stream>| {
+        stream.write_all(start).is_ok() && matches!(stream.read(&mut [0; 512]), Ok(1..))
+    };
+    let mut open: Vec<_> = (0..MAX_CONNECTIONS)
+        .map(|_| page.address.connect())
+        .collect();
+    assert!(open.iter_mut().all(answers));
+    assert!(!answers(&mut page.address.connect()));
+    open.pop();
+    eventually("another connection is accepted", || {
+        answers(&mut page.address.connect())
+    });
     assert_eq!(page.end().status, Some(0));
 }
 
 /// Returns a page whose document `/status.json` is larger than the buffers of the kernel, and the number of its sockets
 /// without a client.
-fn page_with_a_large_document() -> (Database, Page, usize) {
+fn page_with_a_large_document(interval: &str) -> (Database, Page, usize) {
     let database = database_with_rows(5000);
     let mut conn = database.admin_conn();
     conn.query_drop(
@@ -108,8 +115,7 @@ fn page_with_a_large_document() -> (Database, Page, usize) {
          acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),expires_at=UTC_TIMESTAMP(6)",
     )
     .expect("the rows are changed");
-    // One query is enough for these tests, so the connection to the database stays.
-    let page = Page::on(&database, &["--interval=1m"]);
+    let page = Page::on(&database, &["--interval", interval]);
     // The server is connected to the database when it listens.
     let sockets = page.sockets();
     // On a busy machine, the records may not be read in time, and the response is then 503.
@@ -131,7 +137,8 @@ fn slow_reader(page: &Page) -> Box<dyn Stream> {
 
 #[test]
 fn client_that_reads_20_kib_per_second_gets_the_whole_document() {
-    let (_database, page, _) = page_with_a_large_document();
+    // One query is enough for this test. Another document would replace this one.
+    let (_database, page, _) = page_with_a_large_document("1m");
     let mut stream = slow_reader(&page);
     let start = Instant::now();
     let mut bytes = Vec::new();
@@ -159,7 +166,8 @@ fn client_that_reads_20_kib_per_second_gets_the_whole_document() {
 
 #[test]
 fn clients_that_do_not_read_are_ended() {
-    let (_database, page, before) = page_with_a_large_document();
+    // One query is enough for this test, so the connection to the database stays.
+    let (_database, page, before) = page_with_a_large_document("1m");
     let _slow: Vec<_> = (0..SLOW_READERS).map(|_| slow_reader(&page)).collect();
     eventually("the connections are accepted", || {
         page.sockets() == before + SLOW_READERS

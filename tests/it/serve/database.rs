@@ -7,11 +7,45 @@ use serde_json::json;
 use testkit::browser::{Browser, Look};
 use testkit::cli_runner::{Dlock, eventually};
 use testkit::holder::Holder;
-use testkit::http::Events;
+use testkit::http::HttpResponse;
 use testkit::proxy::{AcceptMode, Flow, Kind, Proxy};
 use testkit::servers::{Flavour, shared};
 
 use super::Page;
+
+/// Returns the overview, or the response without one if `tag` is its entity tag.
+fn overview(page: &Page, tag: &str) -> HttpResponse {
+    let tag = format!("If-None-Match: {tag}");
+    page.address
+        .request("GET", "/overview.json", &["Host: localhost", &tag])
+}
+
+#[test]
+fn overview_is_sent_again_only_after_a_change() {
+    let database = shared(Flavour::of_this_test()).database("serve");
+    Holder::on(&database, &[]).end();
+    let page = Page::on(&database, &["--interval=100ms"]);
+    let first = overview(&page, "\"0123456789abcdef\"");
+    assert_eq!(first.status, 200, "{first:#?}");
+    let tag = first.headers["etag"].as_str();
+    let time = |response: &HttpResponse| {
+        let time = response.headers["dlock-server-time-ms"].parse::<u64>();
+        time.expect("a time")
+    };
+    // The records are read again, and are the same. A proxy that compresses documents marks their tags as weak.
+    eventually("the records are read again", || {
+        let later = overview(&page, &format!("W/{tag}"));
+        assert_eq!((later.status, later.body.as_str()), (304, ""));
+        assert_eq!(later.headers["etag"], tag);
+        time(&later) > time(&first)
+    });
+    let holder = Holder::on(&database, &[]);
+    eventually("the change is sent", || {
+        overview(&page, tag).body.contains("\"held\"")
+    });
+    assert_eq!(holder.end().status, Some(3));
+    assert_eq!(page.end().status, Some(0));
+}
 
 #[test]
 fn all_viewers_share_one_query_per_interval_and_nobody_else_causes_one() {
@@ -23,22 +57,21 @@ fn all_viewers_share_one_query_per_interval_and_nobody_else_causes_one() {
         let url = database.url_through(proxy.port());
         let serve = Dlock::new(["serve", "--listen=127.0.0.1:0", "--interval=300ms"]);
         let page = Page::start(serve.env("DLOCK_URL", url));
-        let start = proxy.asked(Kind::Get);
-        let mut viewers: Vec<Events> = (0..20).map(|_| page.address.events()).collect();
-        for viewer in &mut viewers {
-            assert_eq!(viewer.next_event().0, "all", "{flavour}");
-        }
-        // Each viewer gets each event.
-        for _ in 0..3 {
-            for viewer in &mut viewers {
-                assert_eq!(viewer.next_event().0, "changes", "{flavour}");
+        let (start, before) = (Instant::now(), proxy.asked(Kind::Get));
+        // All viewers ask again and again.
+        thread::scope(|scope| {
+            for _ in 0..20 {
+                scope.spawn(|| {
+                    while proxy.asked(Kind::Get) < before + 4 {
+                        assert_eq!(page.get("/overview.json").status, 200, "{flavour}");
+                    }
+                });
             }
-        }
-        let asked = proxy.asked(Kind::Get) - start;
-        assert!((3..=8).contains(&asked), "{asked} queries on {flavour}");
+        });
+        let asked = proxy.asked(Kind::Get) - before;
+        let most = 1 + start.elapsed().as_millis() / 300;
+        assert!(asked as u128 <= most, "{asked} queries on {flavour}");
         assert_eq!(proxy.connections(), 1, "{flavour}");
-        drop(viewers);
-        // The tasks of the viewers notice that the connections have ended, and then the counter stays.
         let mut before = proxy.asked(Kind::Get);
         let mut unchanged = 0;
         eventually("no more queries are sent", || {
@@ -66,22 +99,15 @@ fn page_survives_an_outage_and_says_why_without_secrets() {
         let url = database.url_through(proxy.port());
         let serve = Dlock::new(["serve", "--listen=127.0.0.1:0", "--interval=200ms"]);
         let page = Page::start(serve.env("DLOCK_URL", url));
-        let mut viewer = page.address.events();
-        assert_eq!(viewer.next_event().0, "all");
+        page.becomes("/overview.json", 200);
         proxy.door(AcceptMode::Refused);
         proxy.reset();
-        let reason = loop {
-            let (kind, data) = viewer.next_event();
-            if kind == "failure" {
-                break data["reason"].clone();
-            }
-        };
+        page.becomes("/overview.json", 503);
+        let reason = page.get("/status.json").body;
         assert_eq!(reason, "the database does not respond", "{flavour}");
-        assert_eq!(page.get("/status.json").status, 503);
         assert!(page.get("/metrics").body.contains("\ndlock_up 0\n"));
         page.running.wait_for_output("cannot reach 127.0.0.1:");
         proxy.door(AcceptMode::Open);
-        while viewer.next_event().0 == "failure" {}
         page.becomes("/status.json", 200);
         assert!(page.get("/metrics").body.contains("\ndlock_up 1\n"));
         page.running.wait_for_output("the database responds again");
@@ -156,12 +182,9 @@ fn viewers_of_one_lock_share_the_query_for_its_runs() {
     Holder::on(&database, &[]).end();
     let proxy = Proxy::to(server.port());
     let url = database.url_through(proxy.port());
-    // The records are read at the start and for the first viewer.
+    // The records are read at the start.
     let serve = Dlock::new(["serve", "--listen=127.0.0.1:0", "--interval=1h"]);
     let page = Page::start(serve.env("DLOCK_URL", url));
-    let mut viewer = page.address.events();
-    assert_eq!(viewer.next_event().0, "all");
-    assert_eq!(viewer.next_event().0, "changes");
     let before = proxy.asked(Kind::Get);
     let sockets = page.sockets();
     // The requests arrive while the database does not respond.
@@ -189,16 +212,12 @@ fn viewers_of_one_lock_share_the_query_for_its_runs() {
 fn later_viewer_learns_how_old_the_records_are() {
     let database = shared(Flavour::MariaDb).database("serve");
     Holder::on(&database, &[]).end();
-    // One query is enough for this test.
+    // The query of the start is enough for this test.
     let page = Page::on(&database, &["--interval=1m"]);
-    let age = || {
-        let mut viewer = page.address.events();
-        let (kind, data) = viewer.next_of_any_kind();
-        assert_eq!(kind, "age");
-        assert_eq!(viewer.next_of_any_kind().0, "all");
-        data["age_ms"].as_u64().expect("an age")
-    };
-    eventually("the records are old", || age() > 3000);
+    eventually("the records are old", || {
+        let age = page.get("/overview.json").headers["dlock-age-ms"].parse::<u64>();
+        age.is_ok_and(|age| age > 3000)
+    });
     // A browser shows the same age, and does not count it from the arrival.
     let browser = Browser::start(Look::WIDE);
     browser.open(&page.address.url());
@@ -215,9 +234,6 @@ fn details_say_how_old_they_are_and_their_times_pass() {
     let database = shared(Flavour::MariaDb).database("serve");
     let holder = Holder::on(&database, &["--ttl=1h"]);
     let page = Page::on(&database, &["--interval=1m"]);
-    // The first viewer causes a query, and the next one follows after the interval.
-    let mut viewer = page.address.events();
-    while viewer.next_event().0 != "changes" {}
     let age = || page.json("/action.json?name=init")["age_ms"].as_u64();
     eventually("the records are old", || age() > Some(3000));
     let browser = Browser::start(Look::WIDE);
@@ -234,7 +250,7 @@ fn details_say_how_old_they_are_and_their_times_pass() {
             ))
         };
         let first = fact();
-        eventually("the time passes without an event", || fact() != first);
+        eventually("the time passes without a document", || fact() != first);
     }
     assert_eq!(browser.run("return page.updates"), 1);
     drop(browser);
@@ -252,13 +268,9 @@ fn page_with_a_long_interval_recovers_soon_after_an_outage() {
     let url = database.url_through(proxy.port());
     let serve = Dlock::new(["serve", "--listen=127.0.0.1:0", "--interval=1h"]);
     let page = Page::start(serve.env("DLOCK_URL", url));
-    let mut viewer = page.address.events();
-    // The failure of the start, and that of the first query for this viewer.
-    for _ in 0..2 {
-        assert_eq!(viewer.next_event().0, "failure");
-    }
+    // The failure of the start.
+    assert_eq!(page.get("/overview.json").status, 503);
     proxy.door(AcceptMode::Open);
     page.becomes("/status.json", 200);
-    while viewer.next_event().0 == "failure" {}
     assert_eq!(page.end().status, Some(0));
 }

@@ -10,13 +10,13 @@ use testkit::servers::{Flavour, shared};
 use super::Page;
 use super::browser::fill;
 
-/// Waits until at least two later events have arrived and the text of `selector` has changed.
+/// Waits until at least two later overviews have arrived and the text of `selector` has changed.
 #[track_caller]
 fn updates(browser: &Browser, selector: &str) {
-    let events = || browser.run("return page.updates").as_u64().unwrap_or(0);
-    let (before, text) = (events(), browser.text(selector));
+    let updates = || browser.run("return page.updates").as_u64().unwrap_or(0);
+    let (before, text) = (updates(), browser.text(selector));
     eventually("the page shows later data", || {
-        events() >= before + 2 && browser.text(selector) != text
+        updates() >= before + 2 && browser.text(selector) != text
     });
 }
 
@@ -66,7 +66,7 @@ fn updates_keep_the_selection_and_the_focus() {
     );
     for (selector, text) in [
         ("#diagnosis code", release.as_str()),
-        ("#facts dd:nth-of-type(3)", "web-1"),
+        ("#facts div:nth-child(3) dd", "web-1"),
         ("#queue td:last-child", "release 42"),
     ] {
         browser.run(&format!(
@@ -142,7 +142,7 @@ fn keys_open_a_lock_and_return_to_its_place_in_the_list() {
     browser.open(&page.address.url());
     browser.shows("#rows", "tenant-5");
     browser.run(FUNCTIONS);
-    browser.run("focusOn(\"#rows tr[data-action='tenant-5'] a\")");
+    browser.run("focusOn(\"#rows tr[data-key='tenant-5'] a\")");
     let has_returned = || {
         browser.run(
             "return [document.getElementById('detail').hidden, document.activeElement === wanted]",
@@ -209,12 +209,14 @@ fn focus_stays_when_rows_move_and_disappear() {
     browser.run(FUNCTIONS);
     let index = |action: &str| {
         let script = format!(
-            "return Array.from(document.querySelectorAll('#rows tr'), (row) => row.dataset.action).indexOf('{action}')"
+            "return Array.from(document.querySelectorAll('#rows tr'), (row) => row.dataset.key).indexOf('{action}')"
         );
         browser.run(&script).as_i64().expect("a number")
     };
     // Two rows above disappear.
-    browser.run("focusOn(\"#rows tr[data-action='tenant-9'] a\"); select(\"#rows tr[data-action='tenant-9'] a\")");
+    browser.run(
+        "focusOn(\"#rows tr[data-key='tenant-9'] a\"); select(\"#rows tr[data-key='tenant-9'] a\")",
+    );
     conn.query_drop("DELETE FROM dlock_lock WHERE action IN ('tenant-6', 'tenant-8')")
         .expect("the rows are deleted");
     eventually("the rows disappear", || {

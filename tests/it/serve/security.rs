@@ -6,11 +6,12 @@ use testkit::servers::{Flavour, shared};
 
 use super::Page;
 
-const PATHS: [&str; 8] = [
+const PATHS: [&str; 9] = [
     "/",
     "/page.js",
     "/page.css",
     "/icon.svg",
+    "/overview.json",
     "/status.json",
     "/action.json?name=init",
     "/metrics",
@@ -75,7 +76,11 @@ fn requests_of_other_sites_and_with_other_methods_are_refused() {
         403
     );
     assert_eq!(
-        status("GET", "/events", &site("Origin: https://evil.example")),
+        status(
+            "GET",
+            "/overview.json",
+            &site("Origin: https://evil.example")
+        ),
         403
     );
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {

@@ -76,19 +76,6 @@ impl Address {
         stream.read_to_end(&mut bytes).expect("the response ends");
         HttpResponse::parse(&String::from_utf8(bytes).expect("the response is UTF-8"))
     }
-
-    /// Starts to read events. The version 1.0 of the protocol has no chunks.
-    #[track_caller]
-    pub fn events(&self) -> Events {
-        let mut stream = self.connect();
-        stream
-            .write_all(b"GET /events HTTP/1.0\r\nHost: localhost\r\n\r\n")
-            .expect("the request is sent");
-        Events {
-            stream,
-            text: String::new(),
-        }
-    }
 }
 
 impl HttpResponse {
@@ -107,57 +94,6 @@ impl HttpResponse {
                 .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
                 .collect(),
             body: body.to_owned(),
-        }
-    }
-}
-
-/// A connection with events.
-pub struct Events {
-    stream: Box<dyn Stream>,
-    text: String,
-}
-
-impl Events {
-    /// Returns the kind and the data of the next event, except ages.
-    #[track_caller]
-    pub fn next_event(&mut self) -> (String, serde_json::Value) {
-        loop {
-            let event = self.next_of_any_kind();
-            if event.0 != "age" {
-                return event;
-            }
-        }
-    }
-
-    /// Returns the kind and the data of the next event.
-    #[track_caller]
-    pub fn next_of_any_kind(&mut self) -> (String, serde_json::Value) {
-        loop {
-            if let Some((event, rest)) = self.text.split_once("\n\n") {
-                // The first event follows the headers.
-                let event = event.rsplit("\r\n\r\n").next().unwrap_or(event);
-                let parsed = event
-                    .strip_prefix("event: ")
-                    .and_then(|event| event.split_once("\ndata: "))
-                    .map(|(kind, data)| {
-                        let data = serde_json::from_str(data).expect("the data is JSON");
-                        (kind.to_owned(), data)
-                    });
-                self.text = rest.to_owned();
-                match parsed {
-                    Some(event) => return event,
-                    // A comment.
-                    None => continue,
-                }
-            }
-            let mut bytes = [0; 8192];
-            let count = self.stream.read(&mut bytes).expect("an event arrives");
-            assert!(
-                count > 0,
-                "the server has ended the connection: {}",
-                self.text
-            );
-            self.text += std::str::from_utf8(&bytes[..count]).expect("the events are ASCII");
         }
     }
 }
