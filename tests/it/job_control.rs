@@ -89,7 +89,8 @@ fn signal_keys_and_size_changes_reach_the_command_once() {
     terminal.enters("fg");
     recorder.got(CONT);
     terminal.resizes();
-    recorder.got(WINCH);
+    // dlock may send its own SIGCONT later.
+    wait_for_signal(&recorder, WINCH);
     recorder.exit(7);
     terminal.prompts();
     terminal.enters("echo status=$?");

@@ -233,7 +233,7 @@ fn nested_exec_of_another_action_has_its_own_lock_and_defaults() {
     outcome.expect(4, "30s\n", "");
     // The inner dlock does not inherit the action of the outer dlock.
     let outcome = outer(&database, r#""$dlock" exec -- true"#).run();
-    outcome.expect(64, "", "the name of the lock is missing");
+    outcome.expect(64, "", "required arguments were not provided:\n  <NAME");
 }
 
 /// Returns a `dlock exec` for `first` whose command reports that it runs, waits, and then runs a `dlock exec` for `second`.
