@@ -160,6 +160,17 @@ fn ctrl_z_stops_dlock_and_command_and_fg_or_bg_resumes_them() {
     }
     terminal.prompts();
     terminal.enters("fg");
+    eventually("the job is in the foreground", || {
+        let stat = fs::read_to_string(format!("/proc/{command}/stat")).expect("the command runs");
+        // The third and sixth words after the name are the process group, and that in the foreground of the terminal.
+        let words: Vec<&str> = stat
+            .rsplit(')')
+            .next()
+            .unwrap_or_default()
+            .split(' ')
+            .collect();
+        words[3] == words[6]
+    });
     // The holder still has the lock because dlock renewed the lease in time.
     Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "echo", "ran"])
         .run()

@@ -97,9 +97,10 @@ fn waiter_for_the_second_name_holds_the_first_one_for_many_leases(flavour: Flavo
     other.end();
     waiter.wait_for_output("acquired api in");
     waiter.wait_for_output("web is held by");
-    let status = Dlock::on(&database, ["status", "api"]).run().stdout;
-    let diagnosis = "held and renewing; the holder waits for web";
-    assert!(status.contains(diagnosis), "{flavour}: {status}");
+    eventually("status says what the holder waits for", || {
+        let status = Dlock::on(&database, ["status", "api"]).run().stdout;
+        status.contains("held and renewing; the holder waits for web")
+    });
     let renewals = || -> u64 {
         let query = "SELECT renewals FROM dlock_lock WHERE action='api'";
         let renewals = database.admin_conn().query_first(query);
