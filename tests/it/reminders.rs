@@ -17,6 +17,18 @@ use crate::faults::{Scene, on_each, on_each_case};
 /// Maximum time to handle an event while a read hangs. The read itself ends after the request timeout, which is 2 s.
 const LIMIT: Duration = Duration::from_millis(1500);
 
+/// Waits until `count` contenders wait on the server, which serves them in this order.
+#[track_caller]
+fn wait_for_waiters(database: &Database, count: u64) {
+    let mut admin = database.admin_conn();
+    let query = "SELECT COUNT(*) FROM information_schema.processlist \
+         WHERE db=DATABASE() AND state='User lock'";
+    eventually("the contenders wait on the server", || {
+        let waiting: Option<u64> = admin.query_first(query).expect("the list can be read");
+        waiting == Some(count)
+    });
+}
+
 /// Returns a waiter with the options `options`.
 fn waiter(database: &Database, options: &[&str]) -> Dlock {
     Dlock::on(database, ["exec", "-a", "init"])
@@ -38,8 +50,10 @@ fn reminder_contains_the_present_holder_and_position() {
             .args([&ready, &go])
             .start();
         second.wait_for_output("; you are next");
+        wait_for_waiters(&database, 1);
         let text = waiter(&database, &[]).start();
         text.wait_for_output("; 1 ahead of you");
+        wait_for_waiters(&database, 2);
         let json = waiter(&database, &["--log-format", "json"]).start();
         json.wait_for_output(r#""ahead":2"#);
         let mut terminal = Terminal::shell(&database);
