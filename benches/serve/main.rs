@@ -5,7 +5,8 @@
 //! benchmark fails if a program fails, but not if a target is missed. Each document is requested `ROUNDS` times (30 by
 //! default).
 //!
-//! - `documents` measures `/metrics`, `/status.json` and `/overview.json`. `painting` measures the page in the `browser` of the tests.
+//! - `documents` measures `/metrics`, `/status.json` and `/overview.json`. `painting` measures the page in the `browser` of
+//!   the tests.
 //! - `crowd` measures a viewer beside slow clients.
 //! - `running` starts `dlock serve`, and reads its memory.
 

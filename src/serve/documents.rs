@@ -18,14 +18,15 @@ use tokio::time::sleep;
 use crate::lease::instant::BootInstant;
 use crate::sys::clock;
 
-/// Maximum size in bytes of all documents in memory. A larger document is the only one. With 10 000 actions, the overview has
-/// about 1.1 MB, and `/status.json` about 9 MB.
+/// Maximum size in bytes of all documents in memory. A larger document is the only one. With 10 000 actions, the overview
+/// has about 1.1 MB, and `/status.json` about 8 MB.
 const MAX_BYTES: usize = 4 << 20;
 
 /// Size in bytes by which the memory of a new document grows.
 const STEP: usize = 256 << 10;
 
-/// Size in bytes of a chunk, of which each response has a copy. If a document is dropped, only these copies stay in memory.
+/// Size in bytes of a chunk, of which each response has a copy. If a document is dropped, only these copies stay in
+/// memory.
 const CHUNK: usize = 16 << 10;
 
 /// Maximum time in which a client must read a chunk, or the end of a response. A client on this machine needs 13 KiB per

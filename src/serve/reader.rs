@@ -90,8 +90,8 @@ pub struct Reader {
     view: watch::Sender<View>,
     /// Notified if a request needs newer records.
     wanted: Notify,
-    /// Only one task uses the connection at a time, so that requests for the same runs share one query. The flag is true if the latest query succeeded and the connection
-    /// is open.
+    /// Only one task uses the connection at a time, so that requests for the same runs share one query. The flag is true if
+    /// the latest query succeeded and the connection is open.
     is_connected: tokio::sync::Mutex<bool>,
     runs: RefCell<HashMap<Action, CachedRuns>>,
     /// Receives each message for the operator of this process.
@@ -194,8 +194,8 @@ impl Reader {
         outcome.map_err(reason)
     }
 
-    /// Reads all records when a request needs them, and closes the connection when no request has come for some time. Never
-    /// returns.
+    /// Reads all records when a request needs them, and closes the connection when no request has come for some time.
+    /// Never returns.
     pub async fn run(self: Rc<Self>) {
         let idle = IDLE_TIMEOUT.max(self.interval);
         loop {

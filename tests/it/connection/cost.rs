@@ -7,8 +7,8 @@ use testkit::servers::{Flavour, Series, Server, shared};
 
 use super::actions;
 
-/// Returns the requests of `session` except a hand-off. On a busy machine, `true` may take so long that its holder hands off the
-/// lease.
+/// Returns the requests of `session` except a hand-off. On a busy machine, `true` may take so long that its holder hands
+/// off the lease.
 fn without_hand_off(session: &Session) -> Vec<&Request> {
     let is_hand_off = |request: &&Request| request.kind() == Some(Kind::Handoff);
     let requests = session.requests.iter();
