@@ -353,9 +353,10 @@ fn page_fits_a_computer_and_a_phone_in_light_and_dark_colours() {
     let page = Page::on(&database, &[]);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
     fs::create_dir_all(&folder).expect("the folder is created");
+    let browser = Browser::start(Look::WIDE);
     for (width, height) in [(1280, 900), (390, 844)] {
         for is_dark in [false, true] {
-            let browser = Browser::start(Look {
+            browser.looks(Look {
                 width,
                 height,
                 is_dark,

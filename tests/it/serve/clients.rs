@@ -73,7 +73,7 @@ fn clients_that_send_slowly_are_ended_and_delay_nobody() {
 
 #[test]
 fn viewer_beside_slow_viewers_sees_changes() {
-    let (database, page, _) = page_with_a_large_document("200ms");
+    let (database, page, _) = page_with_a_large_document("1s");
     let slow: Vec<_> = (0..SLOW).map(|_| slow_reader(&page)).collect();
     let mut conn = database.admin_conn();
     conn.query_drop("INSERT INTO dlock_lock (action) VALUES ('later')")

@@ -1,7 +1,11 @@
 //! Drives Chromium without a window, through its `WebDriver` server.
 
+use std::cell::RefCell;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use fantoccini::wd::WebDriverCompatibleCommand;
 use fantoccini::{Client, ClientBuilder, Locator};
@@ -33,27 +37,58 @@ impl Look {
     };
 }
 
-/// A browser with one window.
-pub struct Browser {
+/// Runs the `WebDriver` server `$0` on the port `$1`, with the folder `$2` for its files and those of the browser. When
+/// standard input is closed, as the kernel does at the end of the test process, ends all processes of this process group
+/// and removes the folder.
+const DRIVER: &str = r#"
+    trap : TERM
+    TMPDIR=$2 "$0" --port="$1" 2>/dev/null &
+    read -r _
+    kill -TERM 0
+    wait
+    rm -rf "$2"
+    kill -KILL 0"#;
+
+/// Maximum number of browsers that run at the same time. A browser needs seconds of processor time to start.
+const MAX_BROWSERS: usize = 2;
+
+/// The browsers that no test uses.
+static IDLE: Mutex<Vec<Session>> = Mutex::new(Vec::new());
+
+/// Number of browsers that tests use.
+static USED: Mutex<usize> = Mutex::new(0);
+static RETURNED: Condvar = Condvar::new();
+
+/// A running browser, which one test at a time uses.
+struct Session {
     runtime: Runtime,
-    /// None after the end.
-    client: Option<Client>,
+    client: Client,
     driver: Child,
-    /// The profile of the browser, which is removed at the end.
-    _profile: tempfile::TempDir,
 }
 
-impl Browser {
-    /// Starts a browser.
+/// A browser with one window. Another test uses the browser when this value is dropped.
+pub struct Browser {
+    /// None after the end.
+    session: Option<Session>,
+    /// Identifiers of the scripts of [`runs_first`](Self::runs_first).
+    scripts: RefCell<Vec<Value>>,
+}
+
+impl Session {
     #[track_caller]
-    pub fn start(look: Look) -> Self {
+    fn start() -> Self {
         let port = free_port();
-        let mut driver = Command::new(fetched("chromedriver"))
-            .arg(format!("--port={port}"))
+        let folder = tempfile::tempdir().expect("a folder").keep();
+        let mut driver = Command::new("sh")
+            .args(["-c", DRIVER])
+            .arg(fetched("chromedriver"))
+            .arg(port.to_string())
+            .arg(&folder)
+            .process_group(0)
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
             .spawn()
-            .expect("chromedriver starts");
+            .expect("sh runs");
         let output = driver.stdout.take().expect("a pipe");
         let mut lines = BufReader::new(output).lines();
         let started = lines.find(|line| {
@@ -61,26 +96,17 @@ impl Browser {
                 .is_ok_and(|line| line.contains("started successfully"))
         });
         assert!(started.is_some(), "chromedriver does not start");
-        let profile = tempfile::tempdir().expect("a folder");
-        let mut arguments = vec![
-            "--headless=new".to_owned(),
-            // The sandbox does not work for root.
-            "--no-sandbox".to_owned(),
-            "--disable-gpu".to_owned(),
-            "--disable-dev-shm-usage".to_owned(),
-            "--hide-scrollbars".to_owned(),
-            format!("--window-size={},{}", look.width, look.height),
-            format!("--user-data-dir={}", profile.path().display()),
-        ];
-        if look.is_dark {
-            arguments.push("--blink-settings=preferredColorScheme=0".to_owned());
-        }
         let options = json!({
             "binary": fetched("chromium"),
-            "args": arguments,
-            "mobileEmulation": {
-                "deviceMetrics": { "width": look.width, "height": look.height, "pixelRatio": 1.0, "touch": false }
-            },
+            "args": [
+                "--headless=new",
+                // The sandbox does not work for root.
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--hide-scrollbars",
+                format!("--user-data-dir={}/profile", folder.display()),
+            ],
         });
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("the runtime starts");
@@ -92,44 +118,99 @@ impl Browser {
             let builder = builder.capabilities(capabilities);
             builder.connect(&format!("http://127.0.0.1:{port}")).await
         });
-        let client = client.expect("the browser starts");
         Self {
             runtime,
-            client: Some(client),
+            client: client.expect("the browser starts"),
             driver,
-            _profile: profile,
         }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        drop(self.driver.stdin.take());
+        // The wait fails only if the process no longer exists.
+        let _ = self.driver.wait();
+    }
+}
+
+impl Browser {
+    /// Returns a browser with an empty window. Waits while other tests use [`MAX_BROWSERS`] browsers.
+    #[track_caller]
+    pub fn start(look: Look) -> Self {
+        let used = USED.lock().unwrap_or_else(PoisonError::into_inner);
+        let used = RETURNED.wait_while(used, |used| *used >= MAX_BROWSERS);
+        *used.unwrap_or_else(PoisonError::into_inner) += 1;
+        // Created before the browser starts, so that a panic is counted as an end.
+        let mut browser = Self {
+            session: None,
+            scripts: RefCell::new(Vec::new()),
+        };
+        let idle = idle().pop();
+        browser.session = Some(idle.unwrap_or_else(Session::start));
+        browser.looks(look);
+        browser
+    }
+
+    /// Changes the window.
+    #[track_caller]
+    pub fn looks(&self, look: Look) {
+        let Look {
+            width,
+            height,
+            is_dark,
+        } = look;
+        self.devtools(
+            "Emulation.setDeviceMetricsOverride",
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false }),
+        );
+        let colours = if is_dark { "dark" } else { "light" };
+        self.devtools(
+            "Emulation.setEmulatedMedia",
+            json!({ "features": [{ "name": "prefers-color-scheme", "value": colours }] }),
+        );
+    }
+
+    fn session(&self) -> &Session {
+        self.session.as_ref().expect("the browser runs")
+    }
+
+    fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.session().runtime.block_on(future)
+    }
+
+    /// Sends a command of the protocol of the developer tools, and returns its result.
+    #[track_caller]
+    fn devtools(&self, name: &'static str, parameters: Value) -> Value {
+        let command = DevToolsCommand { name, parameters };
+        let result = self.block_on(self.client().issue_cmd(command));
+        result.expect("the browser accepts the command")
     }
 
     fn client(&self) -> &Client {
-        self.client.as_ref().expect("the browser runs")
+        &self.session().client
     }
 
     /// Opens `url`.
     #[track_caller]
     pub fn open(&self, url: &str) {
-        let opened = self.runtime.block_on(self.client().goto(url));
+        let opened = self.block_on(self.client().goto(url));
         opened.expect("the page opens");
     }
 
     /// Runs `script`, the body of a function, and returns its value.
     #[track_caller]
     pub fn run(&self, script: &str) -> Value {
-        let value = self
-            .runtime
-            .block_on(self.client().execute(script, Vec::new()));
+        let value = self.block_on(self.client().execute(script, Vec::new()));
         value.expect("the script runs")
     }
 
     /// Runs `script` at the start of each page that is opened later, before the scripts of the page.
     #[track_caller]
     pub fn runs_first(&self, script: &str) {
-        let command = DevToolsCommand {
-            name: "Page.addScriptToEvaluateOnNewDocument",
-            parameters: json!({ "source": script }),
-        };
-        let added = self.runtime.block_on(self.client().issue_cmd(command));
-        added.expect("the browser accepts the script");
+        let name = "Page.addScriptToEvaluateOnNewDocument";
+        let added = self.devtools(name, json!({ "source": script }));
+        self.scripts.borrow_mut().push(added["identifier"].clone());
     }
 
     /// Returns the visible text of the first element that `selector` selects. Empty if there is none.
@@ -154,7 +235,7 @@ impl Browser {
     /// Types `keys` into the element that has the focus.
     #[track_caller]
     pub fn types(&self, keys: &str) {
-        self.runtime.block_on(async {
+        self.block_on(async {
             let element = self
                 .client()
                 .active_element()
@@ -167,7 +248,7 @@ impl Browser {
     /// Clicks the first element that `selector` selects.
     #[track_caller]
     pub fn clicks(&self, selector: &str) {
-        self.runtime.block_on(async {
+        self.block_on(async {
             let element = self.client().find(Locator::Css(selector)).await;
             let element = element.expect("the element exists");
             element.click().await.expect("the element can be clicked");
@@ -177,7 +258,7 @@ impl Browser {
     /// Returns an image of the window in the format PNG.
     #[track_caller]
     pub fn screenshot(&self) -> Vec<u8> {
-        let image = self.runtime.block_on(self.client().screenshot());
+        let image = self.block_on(self.client().screenshot());
         image.expect("the browser draws the window")
     }
 }
@@ -206,12 +287,21 @@ impl WebDriverCompatibleCommand for DevToolsCommand {
 }
 
 impl Drop for Browser {
+    /// Keeps the browser for the next test. After a panic, the browser ends, because its state is not known.
     fn drop(&mut self) {
-        if let Some(client) = self.client.take() {
-            // The browser ends with its driver if this fails.
-            let _ = self.runtime.block_on(client.close());
+        if self.session.is_some() && !thread::panicking() {
+            for identifier in self.scripts.take() {
+                let name = "Page.removeScriptToEvaluateOnNewDocument";
+                self.devtools(name, json!({ "identifier": identifier }));
+            }
+            self.open("about:blank");
+            idle().extend(self.session.take());
         }
-        let _ = self.driver.kill();
-        let _ = self.driver.wait();
+        *USED.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        RETURNED.notify_one();
     }
+}
+
+fn idle() -> MutexGuard<'static, Vec<Session>> {
+    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
