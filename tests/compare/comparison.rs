@@ -1,6 +1,7 @@
 //! Runs sequences on the model and on a real server, and shortens a sequence for which the results differ.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -52,7 +53,7 @@ impl Subject {
 
 /// A sequence for which the model and the server have different results.
 pub(crate) struct Difference {
-    number: u64,
+    pub(crate) number: u64,
     sequence: Sequence,
     /// The results of the model and the server for the last step.
     description: String,
@@ -69,15 +70,15 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Runs the sequences `0..count` of `seed` on `server` until the results of one differ. Returns None if all results are
+/// Runs the sequences `numbers` of `seed` on `server` until the results of one differ. Returns None if all results are
 /// equal. Prints and shortens only a difference that is not expected.
 pub(crate) fn compare(
     server: &Server,
     subject: Subject,
     seed: u64,
-    count: u64,
+    numbers: Range<u64>,
 ) -> Option<Difference> {
-    let next = AtomicU64::new(0);
+    let next = AtomicU64::new(numbers.start);
     let is_found = AtomicBool::new(false);
     thread::scope(|scope| {
         let workers: Vec<_> = (0..WORKERS)
@@ -86,7 +87,7 @@ pub(crate) fn compare(
                     let mut worker = Worker::new(server.database("compare"), subject);
                     loop {
                         let number = next.fetch_add(1, Ordering::Relaxed);
-                        if number >= count || is_found.load(Ordering::Relaxed) {
+                        if number >= numbers.end || is_found.load(Ordering::Relaxed) {
                             return None;
                         }
                         let sequence = Sequence::random(seed, number);
