@@ -231,11 +231,11 @@ fn check_checks_all_leases_or_the_one_that_is_named() {
         let database = shared(flavour).database("several");
         // An operator takes the second lease away while the command runs. The command goes on after the signal.
         let script = r#"
-            trap : TERM
+            trap stopped=yes TERM
             "$dlock" check && "$dlock" check web && "$dlock" check -a api && echo current
             "$dlock" check --sql | grep -c current
             "$dlock" -q release -y web
-            sleep 60 & wait
+            until [ "$stopped" ]; do sleep 0.1; done
             "$dlock" check; echo $?; "$dlock" check web; echo $?; "$dlock" check api; echo $?"#;
         let outcome = several(&database, &["web", "api"])
             .env("dlock", env!("CARGO_BIN_EXE_dlock"))
