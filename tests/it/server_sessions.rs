@@ -63,7 +63,7 @@ fn statement_ends_if_dlock_stops_the_command() {
     for flavour in Flavour::ALL {
         let scene = Scene::new(flavour);
         // The client of MySQL ignores SIGTERM while it waits for the server.
-        let (holder, _) = scene.start(&["--max-runtime", "2s", "--stop-signal", "KILL"]);
+        let (holder, _) = scene.start(&["--max-runtime", "8s", "--stop-signal", "KILL"]);
         let outcome = holder.wait();
         assert_eq!(scene.statements(), 0, "{flavour}: {outcome:#?}");
         outcome.expect(124, "", ENDED);

@@ -46,7 +46,7 @@ const DRIVER: &str = r#"
     read -r _
     kill -TERM 0
     wait
-    rm -rf "$2"
+    until rm -rf "$2" 2>/dev/null; do sleep 0.1; done
     kill -KILL 0"#;
 
 /// Maximum number of browsers that run at the same time. A browser needs seconds of processor time to start.
