@@ -250,7 +250,7 @@ pub fn released(seen: &LockRecord) -> String {
 #[must_use]
 pub fn paused(seen: &LockRecord) -> String {
     let operator = operator_and_reason(seen);
-    match &seen.pause {
+    match seen.pause.as_deref() {
         Some(Pause { until, left }) => {
             format!(
                 "paused for another {} (until {until}) by {operator}",
@@ -269,7 +269,7 @@ pub fn operator(seen: &LockRecord) -> Option<&str> {
 }
 
 fn operator_and_reason(seen: &LockRecord) -> String {
-    match &seen.operator {
+    match seen.operator.as_deref() {
         Some(Operator { label, reason }) if reason.is_empty() => label.clone(),
         Some(Operator { label, reason }) => format!("{label} (reason: {reason})"),
         None => "an operator".to_owned(),

@@ -36,12 +36,13 @@ pub struct LockRecord {
     pub fenced: bool,
     /// The most recent completed run. None if it is not in the history, or if the request does not read the history.
     pub last: Option<LastRun>,
-    /// Pause during which the action is not granted. None if the action is not paused.
-    pub pause: Option<Pause>,
+    /// Pause during which the action is not granted. None if the action is not paused. Boxed like the next two fields,
+    /// because they are rare and `dlock serve` keeps the records of thousands of actions.
+    pub pause: Option<Box<Pause>>,
     /// Operator and reason of the latest operator request. None if there was no operator request.
-    pub operator: Option<Operator>,
+    pub operator: Option<Box<Operator>>,
     /// Sessions on the server that the holder, or an earlier holder, has noted. None if there are none.
-    pub sessions: Option<SessionNote>,
+    pub sessions: Option<Box<SessionNote>>,
     /// True if slots that nobody holds may contain such notes, so the holder in this record has to read the slots.
     pub may_have_noted_slots: bool,
     /// The latest keys under which successes are recorded, at most three. Empty if the request does not look for them.
@@ -96,7 +97,7 @@ pub struct Slot {
     /// The lease.
     pub lease: Lease,
     /// Sessions on the server that the holder, or an earlier holder of the slot, has noted. None if there are none.
-    pub sessions: Option<SessionNote>,
+    pub sessions: Option<Box<SessionNote>>,
 }
 
 /// Time of a grant or of the latest renewal by the server's clock.
@@ -372,7 +373,7 @@ impl LockRecord {
     /// Returns the notes of sessions in the record and in the slots.
     pub fn notes(&self) -> impl Iterator<Item = &SessionNote> {
         let slots = self.slots.iter().flat_map(|slot| &slot.sessions);
-        self.sessions.iter().chain(slots)
+        self.sessions.iter().chain(slots).map(AsRef::as_ref)
     }
 
     /// Returns the leases in slots if there may be one, otherwise the lease in the record, which may have ended.

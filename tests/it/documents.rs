@@ -153,7 +153,7 @@ fn every_field_and_column_of_status_is_documented() {
     let page = document("man/parts/dlock-status.man");
     let note = r#"{"server":"db","started":1,"token":1,"policy":"kill","sessions":[{"id":1,"account":"","client":""}]}"#;
     let records = [LockRecord {
-        sessions: SessionNote::from_text(note.as_bytes()),
+        sessions: SessionNote::from_text(note.as_bytes()).map(Box::new),
         ..LockRecord::never_held("init".parse().expect("a name"))
     }];
     let queue = [Waiter {

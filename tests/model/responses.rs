@@ -77,7 +77,7 @@ pub(crate) fn interpret(
             return renewed(request, view_of_row, changed, found, variant);
         }
         (Request::Get, Raw::Row(view_of_row, _)) => Response::Record(LockRecord {
-            sessions: view_of_row.note.map(Note::session_note),
+            sessions: view_of_row.note.map(Note::session_note).map(Box::new),
             ..record(view_of_row)
         }),
         (Request::GetNote(_), Raw::Row(view_of_row, _)) => Response::Record(record(view_of_row)),
@@ -188,9 +188,11 @@ const fn success() -> Success {
 /// Returns the record for the real state machines. Columns that dlock only prints have default values.
 pub(crate) fn record(view_of_row: RowView) -> LockRecord {
     LockRecord {
-        pause: (view_of_row.paused > 0).then(|| Pause {
-            until: String::new(),
-            left: ticks(view_of_row.paused),
+        pause: (view_of_row.paused > 0).then(|| {
+            Box::new(Pause {
+                until: String::new(),
+                left: ticks(view_of_row.paused),
+            })
         }),
         slots: view_of_row.slots.into_iter().flatten().map(slot).collect(),
         ..LockRecord::never_held("a".parse().expect("a name")).with_lease(|lease| {

@@ -87,11 +87,14 @@ fn texts_for_actions_with_holders_in_slots() {
 #[test]
 fn diagnoses_of_actions_with_sessions_on_the_server() {
     let noted = |record: LockRecord, token, policy, count| LockRecord {
-        sessions: Some(SessionNote {
-            token,
-            policy,
-            ..note("", count)
-        }),
+        sessions: Some(
+            SessionNote {
+                token,
+                policy,
+                ..note("", count)
+            }
+            .into(),
+        ),
         ..record
     };
     let mut text = String::new();

@@ -216,18 +216,18 @@ fn silent(name: &str, renewed_ago: Duration, session_alive: Option<bool>) -> Loc
     })
 }
 
-fn operator(reason: &str) -> Operator {
-    Operator {
+fn operator(reason: &str) -> Box<Operator> {
+    Box::new(Operator {
         label: "alice@admin-1".to_owned(),
         reason: reason.to_owned(),
-    }
+    })
 }
 
-fn pause() -> Pause {
-    Pause {
+fn pause() -> Box<Pause> {
+    Box::new(Pause {
         until: "2026-11-20T10:30:00.000000Z".to_owned(),
         left: seconds(1_800),
-    }
+    })
 }
 
 /// Returns a record with `diagnosis`. The match ensures that each diagnosis has a record.
@@ -354,10 +354,13 @@ pub(crate) fn waiters() -> Vec<Waiter> {
 /// Returns a record and a waiter all of whose texts are `text`. The action is `name`.
 pub(crate) fn texts(name: &str, text: &str) -> (LockRecord, Waiter) {
     let record = LockRecord {
-        operator: Some(Operator {
-            label: text.to_owned(),
-            reason: text.to_owned(),
-        }),
+        operator: Some(
+            Operator {
+                label: text.to_owned(),
+                reason: text.to_owned(),
+            }
+            .into(),
+        ),
         ..held(name).with_lease(|lease| {
             lease.holder = holder_of(text);
             lease.revoked_ago = Some(seconds(2));

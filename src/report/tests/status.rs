@@ -184,7 +184,7 @@ fn json_with_long_and_hostile_text() {
 fn snapshots_with_sessions(text: &str) -> Vec<(&'static str, Snapshot)> {
     let note = note(text, 3);
     let with = |record: LockRecord| LockRecord {
-        sessions: Some(note.clone()),
+        sessions: Some(note.clone().into()),
         ..record
     };
     let visible = || visible(&note, text);

@@ -146,7 +146,7 @@ fn slot(row: &Row) -> Result<Slot, Failure> {
             .and_then(NonZeroU32::new)
             .map_or(Limit::NONE, Limit::new),
         lease: lease(row)?,
-        sessions: session_note(row)?,
+        sessions: session_note(row)?.map(Box::new),
     })
 }
 
@@ -345,9 +345,9 @@ pub(super) fn record(row: &Row, action: Action) -> Result<LockRecord, Failure> {
         slots: Vec::new(),
         fenced: flag(row, "fenced")?,
         last,
-        pause: paused(row)?,
-        operator: operator(row)?,
-        sessions: session_note(row)?,
+        pause: paused(row)?.map(Box::new),
+        operator: operator(row)?.map(Box::new),
+        sessions: session_note(row)?.map(Box::new),
         may_have_noted_slots: text(row, "sessions")?.starts_with(SLOTS_MARK),
         done_keys: optional::<Vec<u8>>(row, "done_keys")?
             .and_then(|keys| String::from_utf8(keys).ok())

@@ -78,7 +78,7 @@ impl Database {
             let own = record.sessions.map(|note| Noted {
                 place: NotePlace::Own,
                 text: note.to_text(),
-                note,
+                note: *note,
             });
             return Ok(Response::Note(own.map(Box::new)));
         }

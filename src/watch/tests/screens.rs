@@ -45,16 +45,22 @@ const SECOND: Duration = Duration::from_secs(1);
 /// action.
 fn states() -> Vec<LockRecord> {
     let operator = |reason: &str| {
-        Some(Operator {
-            label: "alice@admin-1".to_owned(),
-            reason: reason.to_owned(),
-        })
+        Some(
+            Operator {
+                label: "alice@admin-1".to_owned(),
+                reason: reason.to_owned(),
+            }
+            .into(),
+        )
     };
     let pause = || {
-        Some(Pause {
-            until: "2026-11-20T10:30:00.000000Z".to_owned(),
-            left: 1_800 * SECOND,
-        })
+        Some(
+            Pause {
+                until: "2026-11-20T10:30:00.000000Z".to_owned(),
+                left: 1_800 * SECOND,
+            }
+            .into(),
+        )
     };
     let held = |name: &str| held(name, "web-1/4711", 123);
     let free = |name: &str| LockRecord {
@@ -144,10 +150,13 @@ fn texts(name: &str, text: &str) -> ScreenState {
         ..holder("")
     };
     let record = LockRecord {
-        operator: Some(Operator {
-            label: text.to_owned(),
-            reason: text.to_owned(),
-        }),
+        operator: Some(
+            Operator {
+                label: text.to_owned(),
+                reason: text.to_owned(),
+            }
+            .into(),
+        ),
         ..held(name, "", 5).with_lease(|lease| {
             lease.holder = holder();
             lease.revoked_ago = Some(2 * SECOND);
@@ -358,15 +367,18 @@ fn page_of_an_action_with_sessions_on_the_server() {
         client: format!("10.0.0.3{text}:50123"),
     };
     let record = LockRecord {
-        sessions: Some(SessionNote {
-            instance: ServerInstance {
-                server: "db-1:3306/1".to_owned(),
-                started: 1,
-            },
-            token: Token(17),
-            policy: SessionPolicy::Kill,
-            sessions: vec![session(4711, ""), session(4712, HOSTILE)],
-        }),
+        sessions: Some(
+            SessionNote {
+                instance: ServerInstance {
+                    server: "db-1:3306/1".to_owned(),
+                    started: 1,
+                },
+                token: Token(17),
+                policy: SessionPolicy::Kill,
+                sessions: vec![session(4711, ""), session(4712, HOSTILE)],
+            }
+            .into(),
+        ),
         ..held("init", "web-1/1", 5)
     };
     let mut state = shown(vec![record], Vec::new(), USUAL);
