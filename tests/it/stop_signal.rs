@@ -37,9 +37,9 @@ fn take_over(database: &Database) {
 fn command_over_max_runtime_gets_the_stop_signal_first() {
     let database = shared(Flavour::of_this_test()).database("stop_signal");
     for signal in ["INT", "sigint", "2"] {
-        let options = ["--max-runtime", "1500ms", "--stop-signal", signal];
+        let options = ["--max-runtime", "2s", "--stop-signal", signal];
         let running = started(&database, &Stage::new(), &options, EXIT_ON_INT);
-        let why = "init has run for 1s 500ms; stopping the command";
+        let why = "init has run for 2s; stopping the command";
         running.wait().expect(124, "int\n", why);
     }
 }
@@ -48,17 +48,13 @@ fn command_over_max_runtime_gets_the_stop_signal_first() {
 fn stop_signal_of_the_environment_applies_unless_the_option_is_given() {
     let database = shared(Flavour::of_this_test()).database("stop_signal");
     for (option, printed) in [(None, "int\n"), (Some("--stop-signal=TERM"), "term\n")] {
-        let outcome = Dlock::on(&database, ["exec", "-a", "init", "--max-runtime", "1500ms"])
+        let outcome = Dlock::on(&database, ["exec", "-a", "init", "--max-runtime", "2s"])
             .env("DLOCK_OPT_STOP_SIGNAL", "INT")
             .args(option)
             .args(["--", "sh", "-c"])
             .arg("for it in int term; do trap \"echo $it; exit\" $it; done; while :; do sleep 0.02; done")
             .run();
-        outcome.expect(
-            124,
-            printed,
-            "init has run for 1s 500ms; stopping the command",
-        );
+        outcome.expect(124, printed, "init has run for 2s; stopping the command");
     }
 }
 
@@ -94,7 +90,7 @@ fn command_that_survives_the_stop_signal_is_killed_after_the_grace_period() {
     );
     let options = [
         "--max-runtime",
-        "1500ms",
+        "2s",
         "--grace",
         "200ms",
         "--stop-signal",
@@ -114,7 +110,7 @@ fn descendants_in_other_sessions_get_the_stop_signal() {
         trap "wait; echo command; exit" USR1
         while :; do sleep 0.02; done
     "#;
-    let options = ["--max-runtime", "1500ms", "--stop-signal", "USR1"];
+    let options = ["--max-runtime", "2s", "--stop-signal", "USR1"];
     let running = started(&database, &Stage::new(), &options, script);
     let why = "stopping the command";
     running.wait().expect(124, "descendant\ncommand\n", why);
@@ -130,7 +126,7 @@ fn stop_signal_kill_kills_at_once() {
         "--grace",
         "1h",
         "--max-runtime",
-        "1500ms",
+        "2s",
         "--stop-signal",
         "KILL",
     ];
