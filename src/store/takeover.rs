@@ -226,13 +226,10 @@ mod tests {
     #[test]
     fn paused_action_is_not_granted() {
         let paused = LockRecord {
-            pause: Some(
-                Pause {
-                    until: String::new(),
-                    left: secs(60),
-                }
-                .into(),
-            ),
+            pause: Some(Box::new(Pause {
+                until: String::new(),
+                left: secs(60),
+            })),
             ..held(Expiry::Ago(secs(50)))
         };
         assert_eq!(allowed_in(&paused, HolderSession::Unknown), secs(60));

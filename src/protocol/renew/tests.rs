@@ -143,13 +143,10 @@ fn lost_grant_is_written_again_once_and_before_the_deadline() {
 fn lost_grant_is_not_written_to_a_paused_or_held_record() {
     let held = older_record().with_lease(|lease| lease.owner_id = Some(OwnerId::new([2; 16])));
     let paused = LockRecord {
-        pause: Some(
-            Pause {
-                until: String::new(),
-                left: Duration::from_secs(1),
-            }
-            .into(),
-        ),
+        pause: Some(Box::new(Pause {
+            until: String::new(),
+            left: Duration::from_secs(1),
+        })),
         ..older_record()
     };
     for record in [held, paused] {

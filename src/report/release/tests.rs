@@ -23,13 +23,10 @@ fn init() -> Action {
 /// Returns the states that an operator can find: the name and the record of each state.
 fn states() -> Vec<(&'static str, LockRecord)> {
     let free = LockRecord {
-        operator: Some(
-            Operator {
-                label: "alice@admin-1".to_owned(),
-                reason: "it hangs".to_owned(),
-            }
-            .into(),
-        ),
+        operator: Some(Box::new(Operator {
+            label: "alice@admin-1".to_owned(),
+            reason: "it hangs".to_owned(),
+        })),
         ..LockRecord::never_held(init()).with_lease(|lease| {
             lease.version = Version {
                 token: Token(17),
@@ -47,13 +44,10 @@ fn states() -> Vec<(&'static str, LockRecord)> {
         lease.owner_id = Some(OwnerId::new([1; 16]));
         lease.expiry = Expiry::In(Duration::from_secs(26));
     });
-    let pause = Some(
-        Pause {
-            until: "2026-11-20T10:30:00.000000Z".to_owned(),
-            left: Duration::from_mins(30),
-        }
-        .into(),
-    );
+    let pause = Some(Box::new(Pause {
+        until: "2026-11-20T10:30:00.000000Z".to_owned(),
+        left: Duration::from_mins(30),
+    }));
     let revoked_ago = Some(Duration::from_secs(2));
     vec![
         ("never held", LockRecord::never_held(init())),

@@ -87,14 +87,11 @@ fn texts_for_actions_with_holders_in_slots() {
 #[test]
 fn diagnoses_of_actions_with_sessions_on_the_server() {
     let noted = |record: LockRecord, token, policy, count| LockRecord {
-        sessions: Some(
-            SessionNote {
-                token,
-                policy,
-                ..note("", count)
-            }
-            .into(),
-        ),
+        sessions: Some(Box::new(SessionNote {
+            token,
+            policy,
+            ..note("", count)
+        })),
         ..record
     };
     let mut text = String::new();

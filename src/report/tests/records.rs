@@ -354,13 +354,10 @@ pub(crate) fn waiters() -> Vec<Waiter> {
 /// Returns a record and a waiter all of whose texts are `text`. The action is `name`.
 pub(crate) fn texts(name: &str, text: &str) -> (LockRecord, Waiter) {
     let record = LockRecord {
-        operator: Some(
-            Operator {
-                label: text.to_owned(),
-                reason: text.to_owned(),
-            }
-            .into(),
-        ),
+        operator: Some(Box::new(Operator {
+            label: text.to_owned(),
+            reason: text.to_owned(),
+        })),
         ..held(name).with_lease(|lease| {
             lease.holder = holder_of(text);
             lease.revoked_ago = Some(seconds(2));

@@ -45,22 +45,16 @@ const SECOND: Duration = Duration::from_secs(1);
 /// action.
 fn states() -> Vec<LockRecord> {
     let operator = |reason: &str| {
-        Some(
-            Operator {
-                label: "alice@admin-1".to_owned(),
-                reason: reason.to_owned(),
-            }
-            .into(),
-        )
+        Some(Box::new(Operator {
+            label: "alice@admin-1".to_owned(),
+            reason: reason.to_owned(),
+        }))
     };
     let pause = || {
-        Some(
-            Pause {
-                until: "2026-11-20T10:30:00.000000Z".to_owned(),
-                left: 1_800 * SECOND,
-            }
-            .into(),
-        )
+        Some(Box::new(Pause {
+            until: "2026-11-20T10:30:00.000000Z".to_owned(),
+            left: 1_800 * SECOND,
+        }))
     };
     let held = |name: &str| held(name, "web-1/4711", 123);
     let free = |name: &str| LockRecord {
@@ -150,13 +144,10 @@ fn texts(name: &str, text: &str) -> ScreenState {
         ..holder("")
     };
     let record = LockRecord {
-        operator: Some(
-            Operator {
-                label: text.to_owned(),
-                reason: text.to_owned(),
-            }
-            .into(),
-        ),
+        operator: Some(Box::new(Operator {
+            label: text.to_owned(),
+            reason: text.to_owned(),
+        })),
         ..held(name, "", 5).with_lease(|lease| {
             lease.holder = holder();
             lease.revoked_ago = Some(2 * SECOND);
@@ -367,18 +358,15 @@ fn page_of_an_action_with_sessions_on_the_server() {
         client: format!("10.0.0.3{text}:50123"),
     };
     let record = LockRecord {
-        sessions: Some(
-            SessionNote {
-                instance: ServerInstance {
-                    server: "db-1:3306/1".to_owned(),
-                    started: 1,
-                },
-                token: Token(17),
-                policy: SessionPolicy::Kill,
-                sessions: vec![session(4711, ""), session(4712, HOSTILE)],
-            }
-            .into(),
-        ),
+        sessions: Some(Box::new(SessionNote {
+            instance: ServerInstance {
+                server: "db-1:3306/1".to_owned(),
+                started: 1,
+            },
+            token: Token(17),
+            policy: SessionPolicy::Kill,
+            sessions: vec![session(4711, ""), session(4712, HOSTILE)],
+        })),
         ..held("init", "web-1/1", 5)
     };
     let mut state = shown(vec![record], Vec::new(), USUAL);
