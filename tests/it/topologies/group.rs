@@ -25,7 +25,8 @@ pub(super) fn database(group: &Group) -> Database {
     let database = primary.database("group");
     let select = "GRANT SELECT ON performance_schema.replication_group_members TO";
     run(primary, &format!("{select} '{}'@'%'", database.user));
-    exec(&database, &[]).expect(0, "ran\n", "");
+    let exec = ["exec", "-q", "-a", "init", "--", "echo", "ran"];
+    Dlock::on(&database, exec).run().expect(0, "ran\n", "");
     group.wait_applied();
     database
 }
