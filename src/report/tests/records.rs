@@ -216,18 +216,18 @@ fn silent(name: &str, renewed_ago: Duration, session_alive: Option<bool>) -> Loc
     })
 }
 
-fn operator(reason: &str) -> Box<Operator> {
-    Box::new(Operator {
+fn operator(reason: &str) -> Operator {
+    Operator {
         label: "alice@admin-1".to_owned(),
         reason: reason.to_owned(),
-    })
+    }
 }
 
-fn pause() -> Box<Pause> {
-    Box::new(Pause {
+fn pause() -> Pause {
+    Pause {
         until: "2026-11-20T10:30:00.000000Z".to_owned(),
         left: seconds(1_800),
-    })
+    }
 }
 
 /// Returns a record with `diagnosis`. The match ensures that each diagnosis has a record.
@@ -235,8 +235,8 @@ fn diagnosed(diagnosis: Diagnosis) -> LockRecord {
     let record = match diagnosis {
         Diagnosis::Free => free("free"),
         Diagnosis::Paused => LockRecord {
-            pause: Some(pause()),
-            operator: Some(operator("the disk is full")),
+            pause: Some(Box::new(pause())),
+            operator: Some(Box::new(operator("the disk is full"))),
             ..free("paused")
         },
         Diagnosis::Renewing => held("held"),
@@ -248,7 +248,7 @@ fn diagnosed(diagnosis: Diagnosis) -> LockRecord {
             lease.min_hold_until = Some("2026-11-20T09:33:00.000000Z".to_owned());
         }),
         Diagnosis::Revoked => LockRecord {
-            operator: Some(operator("")),
+            operator: Some(Box::new(operator(""))),
             ..held("revoked").with_lease(|lease| lease.revoked_ago = Some(seconds(2)))
         },
         Diagnosis::ClockSetBack => held("clock set back").with_lease(|lease| {
@@ -308,8 +308,8 @@ pub(crate) fn states() -> Vec<LockRecord> {
             })
         },
         LockRecord {
-            pause: Some(pause()),
-            operator: Some(operator("it hangs")),
+            pause: Some(Box::new(pause())),
+            operator: Some(Box::new(operator("it hangs"))),
             ..held("revoked and paused").with_lease(|lease| {
                 lease.revoked_ago = Some(seconds(2));
                 lease.version = Version {

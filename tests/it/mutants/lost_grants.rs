@@ -132,8 +132,8 @@ enum Loss<'a> {
 /// A holder is granted the lease while a waiter waits for the queue lock. The server dies immediately, and the database
 /// loses the grant. Its record is then as the waiter has read it, except that it is free.
 fn kill_right_after_a_grant(scene: &Scene, loss: Loss, reach: Reach) -> ScenarioResult {
-    // A restore takes some seconds. The mutant waits for 3 seconds, because the queue entry of the holder came first. On a
-    // busy machine, the waiter reconnects late.
+    // A restore takes some seconds. The mutant waits for 3 seconds, because the queue entry of the holder came first, and
+    // on a busy machine it reconnects late.
     let ttl = [
         "--ttl",
         if matches!(loss, Loss::Restore(_)) {

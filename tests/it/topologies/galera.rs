@@ -12,8 +12,7 @@ use testkit::servers::Database;
 use crate::doctor::Findings;
 
 fn exec(database: &Database, options: &[&str]) -> Outcome {
-    let exec = ["exec", "-a", "init", "--connect-timeout", "2s"];
-    Dlock::on(database, exec)
+    Dlock::on(database, ["exec", "-q", "-a", "init"])
         .args(options)
         .args(["--", "echo", "ran"])
         .run()
@@ -149,7 +148,7 @@ fn an_isolated_node_is_refused_and_a_forced_primary_is_reported() {
     check().expect(69, "", "use another node");
     assert_eq!(holder.end().status, Some(3));
 
-    for options in [&[][..], &["-n"]] {
+    for options in [&["--connect-timeout", "2s"][..], &["-n"]] {
         exec(&there, options).expect(69, "", "use another node");
     }
     let findings = doctor(&there);

@@ -8,8 +8,7 @@ use testkit::servers::{Database, Server};
 use crate::doctor::Findings;
 
 fn exec(database: &Database, options: &[&str]) -> Outcome {
-    let exec = ["exec", "-a", "init", "--connect-timeout", "1s"];
-    Dlock::on(database, exec)
+    Dlock::on(database, ["exec", "-q", "-a", "init"])
         .args(options)
         .args(["--", "echo", "ran"])
         .run()
@@ -25,15 +24,15 @@ pub(super) fn database(group: &Group) -> Database {
     let database = primary.database("group");
     let select = "GRANT SELECT ON performance_schema.replication_group_members TO";
     run(primary, &format!("{select} '{}'@'%'", database.user));
-    let exec = ["exec", "-q", "-a", "init", "--", "echo", "ran"];
-    Dlock::on(&database, exec).run().expect(0, "ran\n", "");
+    exec(&database, &[]).expect(0, "ran\n", "");
     group.wait_applied();
     database
 }
 
 #[track_caller]
 fn is_refused(database: &Database, reason: &str, advice: &str) {
-    for options in [&[][..], &["-n"]] {
+    let short = ["--connect-timeout", "1s"];
+    for options in [&short[..], &["-n"]] {
         let outcome = exec(database, options);
         outcome.expect(69, "", reason);
         outcome.expect(69, "", advice);

@@ -38,16 +38,14 @@ impl Look {
 }
 
 /// Runs the `WebDriver` server `$0` on the port `$1`, with the folder `$2` for its files and those of the browser. When
-/// standard input is closed, as the kernel does at the end of the test process, ends all processes of this process group
-/// and removes the folder.
+/// standard input is closed, as the kernel does at the end of the test process, kills the server and the browser, which
+/// are in the same process group, and removes the folder.
 const DRIVER: &str = r#"
-    trap : TERM
-    TMPDIR=$2 "$0" --port="$1" 2>/dev/null &
+    TMPDIR=$2 setsid "$0" --port="$1" 2>/dev/null &
     read -r _
-    kill -TERM 0
+    kill -s KILL -- "-$!"
     wait
-    until rm -rf "$2" 2>/dev/null; do sleep 0.1; done
-    kill -KILL 0"#;
+    rm -rf "$2""#;
 
 /// Maximum number of browsers that run at the same time. A browser needs seconds of processor time to start.
 const MAX_BROWSERS: usize = 2;
@@ -55,9 +53,12 @@ const MAX_BROWSERS: usize = 2;
 /// The browsers that no test uses.
 static IDLE: Mutex<Vec<Session>> = Mutex::new(Vec::new());
 
-/// Number of browsers that tests use.
-static USED: Mutex<usize> = Mutex::new(0);
-static RETURNED: Condvar = Condvar::new();
+/// Number of [`Turn`]s.
+static TURNS: Mutex<usize> = Mutex::new(0);
+static ENDED: Condvar = Condvar::new();
+
+/// The right to use a browser. It ends with the value, also if a test or the browser fails.
+struct Turn;
 
 /// A running browser, which one test at a time uses.
 struct Session {
@@ -72,6 +73,24 @@ pub struct Browser {
     session: Option<Session>,
     /// Identifiers of the scripts of [`runs_first`](Self::runs_first).
     scripts: RefCell<Vec<Value>>,
+    _turn: Turn,
+}
+
+impl Turn {
+    /// Waits while [`MAX_BROWSERS`] browsers are used.
+    fn start() -> Self {
+        let turns = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
+        let turns = ENDED.wait_while(turns, |turns| *turns >= MAX_BROWSERS);
+        *turns.unwrap_or_else(PoisonError::into_inner) += 1;
+        Self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *TURNS.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        ENDED.notify_one();
+    }
 }
 
 impl Session {
@@ -84,6 +103,7 @@ impl Session {
             .arg(fetched("chromedriver"))
             .arg(port.to_string())
             .arg(&folder)
+            // Ctrl-C ends the tests, and must not end the script.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -135,19 +155,16 @@ impl Drop for Session {
 }
 
 impl Browser {
-    /// Returns a browser with an empty window. Waits while other tests use [`MAX_BROWSERS`] browsers.
+    /// Returns a browser with an empty window. Waits for a turn.
     #[track_caller]
     pub fn start(look: Look) -> Self {
-        let used = USED.lock().unwrap_or_else(PoisonError::into_inner);
-        let used = RETURNED.wait_while(used, |used| *used >= MAX_BROWSERS);
-        *used.unwrap_or_else(PoisonError::into_inner) += 1;
-        // Created before the browser starts, so that a panic is counted as an end.
-        let mut browser = Self {
-            session: None,
-            scripts: RefCell::new(Vec::new()),
+        let turn = Turn::start();
+        let session = idle().pop();
+        let browser = Self {
+            session: Some(session.unwrap_or_else(Session::start)),
+            scripts: RefCell::default(),
+            _turn: turn,
         };
-        let idle = idle().pop();
-        browser.session = Some(idle.unwrap_or_else(Session::start));
         browser.looks(look);
         browser
     }
@@ -289,7 +306,7 @@ impl WebDriverCompatibleCommand for DevToolsCommand {
 impl Drop for Browser {
     /// Keeps the browser for the next test. After a panic, the browser ends, because its state is not known.
     fn drop(&mut self) {
-        if self.session.is_some() && !thread::panicking() {
+        if !thread::panicking() {
             for identifier in self.scripts.take() {
                 let name = "Page.removeScriptToEvaluateOnNewDocument";
                 self.devtools(name, json!({ "identifier": identifier }));
@@ -297,8 +314,6 @@ impl Drop for Browser {
             self.open("about:blank");
             idle().extend(self.session.take());
         }
-        *USED.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        RETURNED.notify_one();
     }
 }
 
