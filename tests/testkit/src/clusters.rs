@@ -1,7 +1,7 @@
-//! Starts clusters of three servers on 127.0.0.1: Galera and Group Replication. Makes a server a replica of another one. All tests of one cluster share it, one
-//! test at a time, and each test leaves a cluster of three healthy members behind.
+//! Starts clusters of three servers on 127.0.0.1: Galera and Group Replication. Makes a server a replica of another one.
+//! All tests of one cluster share it, one test at a time, and each test leaves a cluster of three healthy members behind.
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread::{self, ScopedJoinHandle};
 
 use mysql::prelude::Queryable;
@@ -22,15 +22,24 @@ pub struct Group {
 /// Returns the shared Galera cluster. The first call starts it, which takes about four seconds.
 pub fn galera() -> MutexGuard<'static, Galera> {
     static CLUSTER: OnceLock<Mutex<Galera>> = OnceLock::new();
-    let cluster = CLUSTER.get_or_init(|| Mutex::new(Galera::start()));
-    cluster.lock().unwrap_or_else(PoisonError::into_inner)
+    healthy(&CLUSTER, Galera::start)
 }
 
 /// Returns the shared group. The first call starts it, which takes about ten seconds.
 pub fn group() -> MutexGuard<'static, Group> {
     static GROUP: OnceLock<Mutex<Group>> = OnceLock::new();
-    let group = GROUP.get_or_init(|| Mutex::new(Group::start()));
-    group.lock().unwrap_or_else(PoisonError::into_inner)
+    healthy(&GROUP, Group::start)
+}
+
+/// Returns the cluster. Starts another one if there is none, or if a test with the cluster has failed.
+fn healthy<T>(shared: &'static OnceLock<Mutex<T>>, start: fn() -> T) -> MutexGuard<'static, T> {
+    let shared = shared.get_or_init(|| Mutex::new(start()));
+    shared.lock().unwrap_or_else(|failed| {
+        let mut cluster = failed.into_inner();
+        *cluster = start();
+        shared.clear_poison();
+        cluster
+    })
 }
 
 /// Executes `statement` as root.
@@ -98,12 +107,12 @@ impl Galera {
         Self { nodes }
     }
 
-    /// Returns the value of the status variable `name` of `node`.
-    #[track_caller]
+    /// Returns the value of the status variable `name` of `node`. Empty if the node ends the connection, as it does when it
+    /// loses the other nodes.
     pub fn status(node: &Server, name: &str) -> String {
-        let row: Option<(String, String)> = (node.admin())
-            .query_first(format!("SHOW GLOBAL STATUS LIKE '{name}'"))
-            .expect("root can read the status");
+        let query = format!("SHOW GLOBAL STATUS LIKE '{name}'");
+        let row = (node.try_admin()).and_then(|mut root| root.query_first(query));
+        let row: Option<(String, String)> = row.unwrap_or_default();
         row.map_or_else(String::new, |(_, value)| value)
     }
 
