@@ -54,7 +54,7 @@ pub enum Safeguard {
     /// descendants of the process of `hold --pid`. Name: `strays`.
     Strays,
     /// With a hand-off, the next contender may acquire the lease before the release is committed. If disabled, that
-    /// contender waits for the commit, which is safe. The benchmark `line` measures the time that a hand-off saves.
+    /// contender waits for the commit, which is safe.
     /// Name: `handoff`.
     HandOff,
     /// The sessions that a command has left on the server have ended before another command starts. If disabled, neither

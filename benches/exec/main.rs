@@ -2,197 +2,261 @@
 //! compared with `etcdctl`.
 //!
 //! The benchmark starts one MariaDB, one MySQL and one etcd, all in `TMPDIR`, and writes Markdown to stdout and to
-//! `target/bench/exec.md`. The benchmark fails if a program fails, but not if a target is missed. Each program is timed
-//! `ROUNDS` times (100 by default).
-//!
-//! - `timing` measures the run times of whole processes. `etcd` starts the etcd server, and `servers` the other
-//!   servers.
-//! - `counters` reads the server's counters for one `exec`. `traffic` counts the packets of one `exec` with the `proxy`
-//!   of the tests.
-//! - `footprint` measures memory and program size. `machine` and `host` describe the machine, `sample` computes
-//!   percentiles, and `table` formats the page.
-
-mod counters;
-mod footprint;
-// This benchmark uses only some items of `proxy`. The tests use the others.
-// This benchmark uses only some items of `servers`. The tests use the others.
-mod table;
+//! `bench/exec.md` in the target folder. It fails if a program fails, but not if a target is missed. Each program is timed
+//! `ROUNDS` times (100 by default). Arguments select sections: `cargo bench --bench exec -- times server size`.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use tempfile::TempDir;
+use mysql::prelude::Queryable;
 use testkit::bench::etcd::Etcd;
-use testkit::bench::machine;
-use testkit::bench::spawn::bare;
+use testkit::bench::fifo::eventually;
+use testkit::bench::markdown::{Page, verdict};
+use testkit::bench::sample::{mebibytes, percentile};
+use testkit::bench::site::Site;
 use testkit::bench::timing;
-use testkit::bench::timing::Contestant;
-use testkit::servers::{Database, Flavour, Server};
+use testkit::bench::traffic::traffic;
+use testkit::bench::{bare, dlock, host, rounds, sections, succeed};
+use testkit::servers::Flavour;
 
-use self::footprint::Footprint;
+/// The measured run of dlock.
+const EXEC: [&str; 5] = ["exec", "-a", "x", "--", "true"];
 
-/// Path of dlock, which `cargo bench` builds with the release profile.
-const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
+/// Targets: the maximum ratio to the time of etcdctl, for the ends of the names of the rows.
+const RATIOS: [(&str, f64); 2] = [("MariaDB, TCP", 0.45), ("MySQL, TCP", 0.50)];
+/// Target: the maximum ratio of the time of `dlock --version` to that of a program that does nothing.
+const VERSION_RATIO: f64 = 1.4;
+/// Targets: the maximum sizes in bytes.
+const MEMORY: u64 = 6 << 20;
+const BINARY: u64 = 7 << 20;
 
-/// Number of initial rounds whose times are discarded. These rounds create the rows and fill all caches, including the
-/// account caches of the servers.
-const WARM_UP: usize = 5;
-
-/// A server and dlock's account on it.
-struct Site {
-    server: Server,
-    database: Database,
-    /// Certificate authority that signed the server's certificate.
-    authority: PathBuf,
-}
-
-impl Site {
-    fn start(flavour: Flavour, folder: &Path) -> Self {
-        let (authority, key) = (folder.join("cert.pem"), folder.join("key.pem"));
-        let server = Server::start(
-            flavour,
-            &[
-                &format!("--ssl-cert={}", authority.display()),
-                &format!("--ssl-key={}", key.display()),
-            ],
-        );
-        let database = server.database("bench");
-        Self {
-            server,
-            database,
-            authority,
-        }
-    }
-
-    fn name(&self) -> &'static str {
-        match self.server.flavour() {
-            Flavour::MariaDb => "MariaDB",
-            Flavour::MySql => "MySQL",
-        }
-    }
-
-    /// Returns `dlock exec ARGUMENTS…` on this server, over TCP without TLS.
-    fn exec(&self, arguments: &[&str]) -> Command {
-        let mut command = bare_command(DLOCK);
-        command.arg("exec").args(arguments);
-        command.env("DLOCK_URL", self.database.url());
-        command
-    }
-
-    fn exec_by_socket(&self, arguments: &[&str]) -> Command {
-        let mut command = self.exec(arguments);
-        command.env("DLOCK_URL", self.database.socket_url());
-        command
-    }
-
-    fn exec_by_tls(&self, arguments: &[&str]) -> Command {
-        let mut command = self.exec(arguments);
-        command.env("DLOCK_SSL_MODE", "verify_identity");
-        command.env("DLOCK_SSL_CA", &self.authority);
-        command
-    }
-}
-
-/// Returns a command for `program`. All compared programs have the same environment.
-fn bare_command(program: impl AsRef<Path>) -> Command {
-    bare(Command::new(program.as_ref()))
-}
+/// Number of runs whose commits are counted. The median excludes the server's background work.
+const SAMPLES: usize = 5;
 
 fn main() {
-    // `cargo test --benches` also runs this program, but with an unoptimized dlock. The program then does nothing.
-    if !std::env::args().any(|argument| argument == "--bench") {
+    let Some(sections) = sections(&["times", "server", "size"], &[]) else {
         return;
-    }
-    let rounds = std::env::var("ROUNDS").map_or(100, |rounds| {
-        rounds.parse().expect("ROUNDS is a number of rounds")
-    });
+    };
     let folder = tempfile::tempdir().expect("a temporary folder");
-    certify(&folder);
-    let sites = Flavour::ALL.map(|flavour| Site::start(flavour, folder.path()));
-    let etcd = Etcd::start(|program| bare_command(program));
-
-    let mut facts = machine::facts();
-    let folders = sites.iter().map(|site| site.server.dir());
-    facts.push(machine::storage(
-        folders.chain([etcd.folder(), folder.path()]),
-    ));
-    facts.extend((sites.iter()).map(|site| machine::settings(site.name(), &site.server)));
-    facts.push((
-        "etcd".to_owned(),
-        format!("{}, fsync at every commit (its default)", etcd.version()),
-    ));
-
-    let records = timing::run(contestants(&sites, &etcd, &folder), WARM_UP, rounds);
-    facts.push(("load".to_owned(), machine::load()));
-    let costs = sites.each_ref().map(counters::cost);
-    let footprint = measure(&sites, &etcd);
-
-    let text = table::text(&facts, &records, &costs, &footprint);
-    print!("{text}");
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("bench");
-    fs::create_dir_all(&target).expect("a folder can be created in the target folder");
-    fs::write(target.join("exec.md"), text).expect("the page can be written to the target folder");
-}
-
-/// Returns the contestants. The ratios are relative to the first contestant.
-fn contestants(sites: &[Site], etcd: &Etcd, folder: &TempDir) -> Vec<Contestant> {
-    let exec = ["-a", "x", "--", "true"];
-    let mut flock = bare_command("flock");
-    flock.arg(folder.path().join("f")).arg("true");
-    let mut version = bare_command(DLOCK);
-    version.arg("--version");
-    let mut list = vec![
-        Contestant::program("`etcdctl lock x true`", etcd.lock("x", &["true"])),
-        Contestant::program("`flock f true`", flock),
-        Contestant::program("`true`", bare_command("true")),
-        Contestant::program("`dlock --version`", version),
-        Contestant::sync("4 KiB appended and synced", &folder.path().join("synced")),
+    let folder = folder.path();
+    let [certificate, key] = certify(folder);
+    let options = [
+        &*format!("--ssl-cert={certificate}"),
+        &format!("--ssl-key={key}"),
     ];
-    for site in sites {
-        let name = |route| format!("`dlock exec -a x -- true`, {}, {route}", site.name());
-        list.extend([
-            Contestant::program(&name("TCP"), site.exec(&exec)),
-            Contestant::program(&name("TLS"), site.exec_by_tls(&exec)),
-            Contestant::program(&name("Unix socket"), site.exec_by_socket(&exec)),
-        ]);
+    let sites = Flavour::ALL.map(|flavour| Site::start(flavour, &options));
+    let etcd = Etcd::start();
+    let mut page = Page::new("What one `dlock exec` costs", "exec");
+    let servers = sites.each_ref().map(|site| &site.server);
+    host::facts(&mut page, &servers, &etcd, folder);
+    for section in sections {
+        match section {
+            "times" => times(&mut page, &sites, &etcd, folder),
+            "server" => server_costs(&mut page, &sites),
+            _ => sizes(&mut page, &sites, &etcd, &certificate),
+        }
+        page.publish();
     }
-    list
+    host::write_load(&mut page);
+    page.publish();
 }
 
-fn measure(sites: &[Site], etcd: &Etcd) -> Footprint {
-    let mut memory = Vec::new();
+/// Returns the routes to the server of `site`, and `dlock ARGUMENTS…` by each of them.
+fn routes(site: &Site, certificate: &str, arguments: &[&str]) -> [(String, Command); 3] {
+    let route = |name: &str, variables: &[(&str, &str)]| {
+        let mut command = dlock(&site.database, arguments);
+        command.envs(variables.iter().copied());
+        (format!("{}, {name}", site.name()), command)
+    };
+    let tls = [
+        ("DLOCK_SSL_MODE", "verify_identity"),
+        ("DLOCK_SSL_CA", certificate),
+    ];
+    let socket = site.database.socket_url();
+    [
+        route("TCP", &[]),
+        route("TLS", &tls),
+        route("Unix socket", &[("DLOCK_URL", &socket)]),
+    ]
+}
+
+fn times(page: &mut Page, sites: &[Site; 2], etcd: &Etcd, folder: &Path) {
+    let rounds = rounds(100);
+    page.section(
+        "Time of the whole process",
+        &format!(
+            "Times from the fork of a process to its end. In each of {rounds} rounds, each program runs once. The ratio \
+             is relative to the first row and is calculated for each round. etcdctl and the `TCP` rows use TCP without \
+             TLS on the loopback interface. All servers use their default durability."
+        ),
+    );
+    let mut flock = bare("flock");
+    flock.arg(folder.join("f")).arg("true");
+    let mut version = bare(testkit::dlock());
+    version.arg("--version");
+    let mut programs = vec![
+        (
+            "`etcdctl lock x true`".to_owned(),
+            etcd.lock("x", &["true"]),
+        ),
+        ("`flock f true`".to_owned(), flock),
+        ("`true`".to_owned(), bare("true")),
+        ("`dlock --version`".to_owned(), version),
+    ];
+    let certificate = folder.join("cert.pem").display().to_string();
     for site in sites {
-        let holding = ["-a", "memory", "-t", "6s", "--", "cat"];
-        for (route, command) in [
-            ("TCP", site.exec(&holding)),
-            ("TLS", site.exec_by_tls(&holding)),
-            ("Unix socket", site.exec_by_socket(&holding)),
-        ] {
-            let peak = footprint::peak(command, || footprint::renewals(site, "memory") >= 2);
-            memory.push((format!("{}, {route}", site.name()), peak));
+        let routes = routes(site, &certificate, &EXEC);
+        programs.extend(
+            routes.map(|(route, exec)| (format!("`dlock {}`, {route}", EXEC.join(" ")), exec)),
+        );
+    }
+    let records = timing::run(programs, rounds);
+    timing::table(page, &records, |name| {
+        let target = RATIOS.iter().find(|(end, _)| name.ends_with(end));
+        target.map(|(_, target)| *target)
+    });
+    let [_, ratio, _] = records[3].ratios(&records[2]);
+    page.item(format_args!(
+        "`dlock --version` takes {ratio:.2} times as long as `true`, at most {VERSION_RATIO}: {}.",
+        verdict(ratio <= VERSION_RATIO)
+    ));
+}
+
+fn server_costs(page: &mut Page, sites: &[Site; 2]) {
+    page.section(
+        "One `exec` at the server",
+        "Measured on an existing action, over TCP, on an idle server. A proxy counts the packets.",
+    );
+    let rows = sites.each_ref().map(|site| {
+        succeed(&mut dlock(&site.database, &EXEC));
+        let traffic = traffic(site.server.port(), |port| {
+            let mut exec = dlock(&site.database, &EXEC);
+            exec.env("DLOCK_URL", site.database.url_through(port));
+            exec.env("DLOCK_SSL_MODE", "disabled");
+            exec
+        });
+        let commits = commits(site);
+        let is_met = traffic.connections == 1
+            && traffic.before_attempt == 0
+            && traffic.requests <= 2
+            && commits <= 2;
+        let counts = [
+            traffic.connections,
+            traffic.login,
+            traffic.before_attempt,
+            traffic.requests,
+            traffic.quits,
+            commits,
+        ];
+        let mut row = vec![site.name().to_owned()];
+        row.extend(counts.map(|count| count.to_string()));
+        row.push(verdict(is_met).to_owned());
+        row
+    });
+    let head = [
+        "one `exec`",
+        "connections, at most 1",
+        "packets of the login",
+        "requests before the first attempt, at most 0",
+        "requests after the login, at most 2",
+        "COM_QUIT packets (no response)",
+        "commits that wrote, at most 2",
+        "targets",
+    ];
+    page.table(&head, &rows);
+}
+
+/// Returns the number of transactions of one `exec` that wrote. `Handler_commit` would also count each SELECT and, on MySQL,
+/// would count each transaction two more times for the binary log.
+fn commits(site: &Site) -> usize {
+    let mut root = site.server.admin();
+    let enabled = root.query_drop("SET GLOBAL innodb_monitor_enable='trx_rw_commits'");
+    enabled.expect("root can enable the counter");
+    let mut count = || -> usize {
+        let query = "SELECT CAST(count AS UNSIGNED) FROM information_schema.innodb_metrics WHERE name='trx_rw_commits'";
+        let count = root.query_first(query).expect("root can read the counter");
+        count.expect("one row")
+    };
+    let sample = |_| {
+        let before = count();
+        succeed(&mut dlock(&site.database, &EXEC));
+        count() - before
+    };
+    percentile(&(0..SAMPLES).map(sample).collect::<Vec<_>>(), 50)
+}
+
+fn sizes(page: &mut Page, sites: &[Site; 2], etcd: &Etcd, certificate: &str) {
+    page.section(
+        "Memory and size",
+        "Memory is the peak resident size while the command runs, after two renewals.",
+    );
+    let mut rows = Vec::new();
+    let mut add = |name: &str, bytes: u64, target: Option<u64>| {
+        let target = target.map_or("–".to_owned(), |target| {
+            format!("≤ {}: {}", mebibytes(target), verdict(bytes <= target))
+        });
+        rows.push(vec![name.to_owned(), mebibytes(bytes), target]);
+    };
+    for site in sites {
+        let holding = ["exec", "-a", "memory", "-t", "6s", "--", "cat"];
+        for (route, command) in routes(site, certificate, &holding) {
+            let renewals =
+                "SELECT renewals FROM dlock_lock WHERE action='memory' AND owner_id IS NOT NULL";
+            let is_ready = || {
+                site.rows::<u64>(renewals)
+                    .first()
+                    .is_some_and(|count| *count >= 2)
+            };
+            add(
+                &format!("`dlock exec`, {route}"),
+                peak(command, is_ready),
+                Some(MEMORY),
+            );
         }
     }
     // Unlike dlock, etcdctl does not pass its standard input to the command, so the command sleeps.
-    let peer = footprint::peak(etcd.lock("memory", &["sleep", "5"]), || {
-        etcd.queue("memory") > 0
-    });
-    let binary = fs::metadata(DLOCK).expect("dlock is built").len();
-    Footprint {
-        memory,
-        peer,
-        binary,
-    }
+    let holder = etcd.lock("memory", &["sleep", "5"]);
+    add(
+        "`etcdctl lock`",
+        peak(holder, || etcd.queue("memory") > 0),
+        None,
+    );
+    let binary = fs::metadata(testkit::dlock())
+        .expect("dlock is built")
+        .len();
+    add("the program `dlock`, stripped", binary, Some(BINARY));
+    page.table(&["MiB", "measured", "target"], &rows);
 }
 
-/// Writes a self-signed certificate for 127.0.0.1 and the key of the certificate.
-fn certify(folder: &TempDir) {
-    let certificate =
-        rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
-    for (name, text) in [
-        ("cert.pem", certificate.cert.pem()),
-        ("key.pem", certificate.signing_key.serialize_pem()),
-    ] {
-        fs::write(folder.path().join(name), text).expect("a file can be created");
-    }
+/// Returns the peak resident size of `holder` in bytes, measured when `ready` first returns true. The command under the
+/// lock must run until its standard input is closed or, at least, until the size has been measured.
+///
+/// The value is the kernel's maximum since the `execve` of the program. The maximum that `wait4` returns would also
+/// cover the time between the fork and the `execve`, and would therefore include the size of this process.
+fn peak(mut holder: Command, ready: impl FnMut() -> bool) -> u64 {
+    let child = holder.stdin(Stdio::piped()).spawn();
+    let mut child = child.expect("the program starts");
+    eventually("the holder is ready", Duration::from_millis(20), ready);
+    let peak = host::memory(child.id(), "VmHWM");
+    drop(child.stdin.take());
+    let status = child.wait().expect("a child can be waited for");
+    assert!(status.success(), "the holder: {status}");
+    peak
+}
+
+/// Writes a self-signed certificate for 127.0.0.1 and its key, and returns their paths.
+fn certify(folder: &Path) -> [String; 2] {
+    let pair = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]);
+    let pair = pair.expect("a certificate");
+    [
+        ("cert.pem", pair.cert.pem()),
+        ("key.pem", pair.signing_key.serialize_pem()),
+    ]
+    .map(|(name, text)| {
+        let path = folder.join(name);
+        fs::write(&path, text).expect("a file can be created");
+        path.display().to_string()
+    })
 }

@@ -2,15 +2,15 @@
 //! and what they cost a server of dlock while nothing changes.
 
 use std::collections::BTreeSet;
-use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use testkit::bench::host;
 use testkit::bench::markdown::{Page, verdict};
+use testkit::bench::site::Site;
 
-use crate::holds::{Peer, SETTLED, Scene, contender_name};
-use crate::machine;
-use crate::site::Site;
+use crate::crowd::SETTLED;
+use crate::holds::{Peer, Scene, contender_name};
 
 /// Number of followers of a change, and of the followers that wait.
 const FOLLOWERS: usize = 10;
@@ -23,7 +23,7 @@ const IDLE_TIME: Duration = Duration::from_secs(30);
 const IDLE_TARGET: f64 = 0.01;
 
 /// Returns the time from the end of a leader to the moment when the last follower has printed the next one.
-pub(crate) fn end_to_last_follower(peer: &Peer, lock: &str) -> Vec<Duration> {
+pub(crate) fn end_to_last_follower(peer: Peer, lock: &str) -> Vec<Duration> {
     let mut scene = Scene::new(peer, lock);
     let old = scene.contend();
     scene.next_grant();
@@ -53,12 +53,10 @@ fn wait_until_printed(scene: &Scene, mut followers: BTreeSet<usize>, leader: usi
 }
 
 /// Writes the part of a core that a server uses without followers and with many.
-pub(crate) fn idle_cost(page: &mut Page, sites: [Rc<Site>; 2]) {
+pub(crate) fn idle_cost(page: &mut Page, sites: &[Site; 2]) {
     for site in sites {
-        let pid = site.pid();
-        let name = site.name();
-        let peer = Peer::Dlock(site);
-        let mut scene = Scene::new(&peer, "idle");
+        let (name, pid) = (site.name(), site.server.pid());
+        let mut scene = Scene::new(Peer::Dlock(site), "idle");
         let leader = scene.contend();
         scene.next_grant();
         let without = load(pid);
@@ -67,11 +65,10 @@ pub(crate) fn idle_cost(page: &mut Page, sites: [Rc<Site>; 2]) {
         thread::sleep(SETTLED);
         let with = load(pid);
         page.item(format_args!(
-            "{name}: the server uses {:.2} % of a core with {IDLE_FOLLOWERS} followers, and {:.2} % without them, over {} s. \
+            "{name}: the server uses {:.2} % of a core with {IDLE_FOLLOWERS} followers, and {:.2} % without them, over {IDLE_TIME:?}. \
              Target: at most {:.0} % with them, {}.",
             with * 100.0,
             without * 100.0,
-            IDLE_TIME.as_secs(),
             IDLE_TARGET * 100.0,
             verdict(with <= IDLE_TARGET),
         ));
@@ -80,8 +77,8 @@ pub(crate) fn idle_cost(page: &mut Page, sites: [Rc<Site>; 2]) {
 
 /// Returns the part of a core that the process uses from now on.
 fn load(pid: u32) -> f64 {
-    let (start, before) = (Instant::now(), machine::cpu(pid));
+    let (start, before) = (Instant::now(), host::cpu(pid));
     thread::sleep(IDLE_TIME);
-    let used = machine::cpu(pid).saturating_sub(before);
+    let used = host::cpu(pid).saturating_sub(before);
     used.as_secs_f64() / start.elapsed().as_secs_f64()
 }

@@ -1,19 +1,29 @@
-//! Fails if dlock has become slow in comparison with `etcdctl lock`. `make bench-guard` runs this section.
+//! Compares dlock with `etcdctl lock` and `flock`: the time for which a lock is idle between two commands, the time until
+//! many contenders that start together have run, and an execution without other contenders.
 //!
-//! Each try measures all competitors in turn, so other load of the machine affects all of them. The section fails if a ratio
-//! exceeds its limit (`limits`) in each of [`TRIES`] tries. With `DLOCK_EARLIER=PATH`, there is one try, and the
-//! program at that path is measured too, without a limit. `flock` shows the speed of the machine.
+//! `make bench` measures once. `make bench-guard` fails if a ratio exceeds its limit (`limits`) in each of [`TRIES`] tries.
+//! With `DLOCK_EARLIER=PATH`, there is one try, and the program at that path is measured too, without a limit. `flock` shows
+//! the speed of the machine.
 
+use std::env;
 use std::path::Path;
-use std::rc::Rc;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use testkit::bench::etcd::Etcd;
 use testkit::bench::markdown::{Page, verdict};
 use testkit::bench::sample::{millis, percentile};
+use testkit::bench::site::Site;
+use testkit::bench::tied;
+use testkit::bench::timing::in_turn;
 
-use crate::competitor::Competitor;
-use crate::handover;
+use crate::competitor::{Competitor, Lock, Shape};
+use crate::crowd::{Crowd, gaps};
 use crate::limits;
+
+/// Number of waiters in a hand-over, and the time for which each holds the lock.
+const WAITERS: usize = 30;
+const HOLD: Duration = Duration::from_millis(20);
 
 /// Number of contenders that start together without a holder.
 pub(crate) const HERD: usize = 100;
@@ -24,11 +34,7 @@ const TRIES: usize = 3;
 /// Number of rounds of each measurement in a try: hand-over, herd, and executions of `true`.
 const ROUNDS: [usize; 3] = [4, 2, 40];
 
-/// The times of one competitor, in seconds: median and 99th percentile of the hand-over, median of the herd, and median of
-/// an execution of `true`.
-type Times = [f64; 4];
-
-/// The names of the times, with the maximum ratios.
+/// The measured times, with the maximum ratios.
 const LIMITS: [(&str, f64); 4] = [
     ("hand-over p50", limits::HANDOVER_P50),
     ("hand-over p99", limits::HANDOVER_P99),
@@ -39,83 +45,79 @@ const LIMITS: [(&str, f64); 4] = [
 /// Measures until no ratio exceeds its limit. Returns false if each try had a ratio that is too large.
 pub(crate) fn section(
     page: &mut Page,
-    dlock: &[Competitor; 2],
-    etcd: &Competitor,
-    flock: &Competitor,
+    sites: &[Site; 2],
+    etcd: &Etcd,
     folder: &Path,
+    factor: usize,
 ) -> bool {
-    let earlier: Vec<Competitor> = std::env::var_os("DLOCK_EARLIER")
-        .iter()
-        .flat_map(|program| {
-            dlock.iter().map(move |competitor| match competitor {
-                Competitor::Dlock(site) => Competitor::Earlier(Rc::clone(site), program.into()),
-                _ => panic!("the competitors are dlock"),
-            })
-        })
-        .collect();
-    let competitors: Vec<&Competitor> = [etcd, &dlock[0], &dlock[1], flock]
-        .into_iter()
-        .chain(&earlier)
-        .collect();
-    page.section(
-        "Guard",
-        &format!(
-            "Times in milliseconds, and in parentheses their ratios to those of `etcdctl lock`. {} rounds of hand-overs, {} of \
-             {HERD} contenders that start together, and {} executions of `true`.",
-            ROUNDS[0], ROUNDS[1], ROUNDS[2]
-        ),
-    );
-    let rounds = std::env::var("ROUNDS").map_or(1, |factor| {
-        factor.parse().expect("ROUNDS is a number of rounds")
-    });
-    let tries = match earlier.is_empty() {
-        true => TRIES,
-        false => 1,
+    let tries = match env::var_os("DLOCK_EARLIER") {
+        Some(_) => 1,
+        None => TRIES,
     };
-    (0..tries).any(|_| measure(page, &competitors, rounds, folder))
+    (0..tries).any(|_| try_once(page, sites, etcd, folder, factor))
 }
 
-/// Measures once, and writes a table. Returns true if no ratio of dlock exceeds its limit.
-fn measure(page: &mut Page, competitors: &[&Competitor], factor: usize, folder: &Path) -> bool {
+/// Measures `factor` times the [`ROUNDS`], and writes a section. Returns true if no ratio of dlock exceeds its limit.
+pub(crate) fn try_once(
+    page: &mut Page,
+    sites: &[Site; 2],
+    etcd: &Etcd,
+    folder: &Path,
+    factor: usize,
+) -> bool {
+    let earlier = env::var_os("DLOCK_EARLIER");
+    let [maria, mysql] = sites.each_ref().map(Competitor::Dlock);
+    let mut competitors = vec![Competitor::Etcd(etcd), maria, mysql, Competitor::Flock];
+    if let Some(program) = &earlier {
+        let program = Path::new(program);
+        competitors.extend((sites.iter()).map(|site| Competitor::Earlier(site, program)));
+    }
     let [handovers, herds, execs] = ROUNDS.map(|rounds| rounds * factor);
-    let gaps = handover::measure(competitors, handovers, folder);
-    let herds = in_turn(competitors, herds, |competitor| {
-        at_once(competitor, HERD, "herd")
+    page.section(
+        "Hand-over",
+        &format!(
+            "Times in milliseconds, and in parentheses their ratios to those of `etcdctl lock`. {handovers} rounds of \
+             hand-overs to {WAITERS} waiters, which hold the lock for {HOLD:?}, {herds} of {HERD} contenders that start \
+             together, and {execs} executions of `true`."
+        ),
+    );
+    let measure = |rounds, measure: fn(Competitor, &Path) -> Vec<Duration>| {
+        in_turn(competitors.len(), rounds, |index, _| {
+            measure(competitors[index], folder)
+        })
+    };
+    let gaps = measure(handovers, hand_over);
+    let herds = measure(herds, |competitor, folder| {
+        at_once(competitor, folder, HERD)
     });
-    let execs = in_turn(competitors, execs, |competitor| {
-        at_once(competitor, 1, "alone")
-    });
-    let times = |index: usize| -> Times {
-        let gaps: Vec<Duration> = gaps[index].all();
+    let execs = measure(execs, |competitor, folder| at_once(competitor, folder, 1));
+    let times = |index: usize| {
         [
-            percentile(&gaps, 50),
-            percentile(&gaps, 99),
+            percentile(&gaps[index], 50),
+            percentile(&gaps[index], 99),
             percentile(&herds[index], 50),
             percentile(&execs[index], 50),
         ]
-        .map(|time| time.as_secs_f64())
     };
-    let reference = times(0);
     let mut holds = true;
-    let mut rows = Vec::new();
-    for (index, competitor) in competitors.iter().enumerate() {
-        let times = times(index);
+    let row = |(index, competitor): (usize, &Competitor)| {
         let mut row = vec![competitor.name()];
         let mut is_within = true;
-        for ((time, reference), (_, limit)) in times.iter().zip(reference).zip(LIMITS) {
-            let ratio = time / reference;
+        for ((time, reference), (_, limit)) in times(index).iter().zip(times(0)).zip(LIMITS) {
+            let ratio = time.as_secs_f64() / reference.as_secs_f64();
             is_within &= ratio <= limit;
-            let time = millis(Duration::from_secs_f64(*time));
-            row.push(format!("{time} ({ratio:.2})"));
+            row.push(format!("{} ({ratio:.2})", millis(*time)));
         }
-        let has_limit = matches!(competitor, Competitor::Dlock(_));
-        holds &= is_within || !has_limit;
-        row.push(match has_limit {
-            true => verdict(is_within).to_owned(),
-            false => "–".to_owned(),
+        row.push(match competitor {
+            Competitor::Dlock(_) => {
+                holds &= is_within;
+                verdict(is_within).to_owned()
+            }
+            _ => "–".to_owned(),
         });
-        rows.push(row);
-    }
+        row
+    };
+    let rows: Vec<_> = competitors.iter().enumerate().map(row).collect();
     let titles = LIMITS.map(|(name, limit)| format!("{name}, at most {limit:.2}"));
     let mut columns = vec!["competitor"];
     columns.extend(titles.iter().map(String::as_str));
@@ -124,39 +126,27 @@ fn measure(page: &mut Page, competitors: &[&Competitor], factor: usize, folder: 
     holds
 }
 
-/// Measures each competitor once in each round. The first competitor changes with each round, and the order is reversed in
-/// every second round, so no competitor always follows the same one.
-fn in_turn(
-    competitors: &[&Competitor],
-    rounds: usize,
-    mut measure: impl FnMut(&Competitor) -> Duration,
-) -> Vec<Vec<Duration>> {
-    let mut times = vec![Vec::new(); competitors.len()];
-    for round in 0..rounds {
-        for turn in 0..competitors.len() {
-            let turn = match round % 2 {
-                0 => turn,
-                _ => competitors.len() - 1 - turn,
-            };
-            let index = (turn + round) % competitors.len();
-            times[index].push(measure(competitors[index]));
-        }
-    }
-    times
+/// Returns the times from the end of one command to the start of the next.
+fn hand_over(competitor: Competitor, folder: &Path) -> Vec<Duration> {
+    let mut crowd = Crowd::start(competitor, folder, &[Shape::Exclusive]);
+    crowd.add(WAITERS, Shape::Exclusive, Duration::ZERO, HOLD);
+    gaps(&crowd.release(1))
 }
 
-/// Starts `count` executions of `true` under the lock `action`. Returns the time until all have ended.
-fn at_once(competitor: &Competitor, count: usize, action: &str) -> Duration {
+/// Starts `count` executions of `true` under a lock. Returns the time until all have ended.
+fn at_once(competitor: Competitor, folder: &Path, count: usize) -> Vec<Duration> {
+    let name = format!("herd-{count}");
+    let lock = Lock { name, folder };
     let started = Instant::now();
-    let children: Vec<_> = (0..count)
-        .map(|number| {
-            let mut lock = competitor.lock(action, &number.to_string(), &["true".into()]);
-            lock.spawn().expect("the program starts")
-        })
-        .collect();
+    let start = |number: usize| -> Child {
+        let mut true_ = competitor.lock(&lock, Shape::Exclusive, &number.to_string());
+        let child = tied(true_.arg("true")).stderr(Stdio::inherit()).spawn();
+        child.expect("setpriv is installed")
+    };
+    let children: Vec<Child> = (0..count).map(start).collect();
     for mut child in children {
         let status = child.wait().expect("a child can be waited for");
         assert!(status.success(), "{}: {status}", competitor.name());
     }
-    started.elapsed()
+    vec![started.elapsed()]
 }

@@ -6,7 +6,6 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
-use std::rc::Rc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,10 +15,13 @@ use testkit::bench::etcd::Etcd;
 use testkit::bench::fifo::eventually;
 use testkit::bench::markdown::{Page, verdict};
 use testkit::bench::sample::{millis, percentile};
+use testkit::bench::site::Site;
+use testkit::bench::timing::in_turn;
+use testkit::bench::{dlock, tied};
 
-use crate::competitor::Competitor;
+use crate::competitor::queued;
+use crate::crowd::SETTLED;
 use crate::followers::{self, end_to_last_follower};
-use crate::site::Site;
 
 /// Number of rounds with one waiter, and number of grants that they measure.
 const ROUNDS: usize = 40;
@@ -28,9 +30,6 @@ const ROUNDS: usize = 40;
 const CROWD: usize = 30;
 const CROWD_ROUNDS: usize = 3;
 
-/// Time after the arrival of the last waiter. Waiters normally finish their set-up within this time.
-pub(crate) const SETTLED: Duration = Duration::from_millis(300);
-
 /// Time for which each contender holds the lock. It finishes its set-up within this time.
 const HOLD: Duration = Duration::from_millis(20);
 
@@ -38,107 +37,84 @@ const HOLD: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A compared program.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub(crate) enum Peer<'a> {
-    Dlock(Rc<Site>),
+    Dlock(&'a Site),
     Etcd(&'a Etcd),
 }
 
-/// A time that all peers have, with the largest ratio to etcd on MariaDB and on MySQL.
-struct Measure {
-    name: &'static str,
-    /// Measures one round of a peer, on a lock that no other round uses.
-    round: fn(&Peer, &str) -> Vec<Duration>,
-    rounds: usize,
-    targets: [f64; 2],
-}
+/// A time that all peers have: its name, a round of a peer on a lock that no other round uses, the number of rounds, and the
+/// largest ratio to etcd on MariaDB and on MySQL.
+type Measure = (
+    &'static str,
+    fn(Peer, &str) -> Vec<Duration>,
+    usize,
+    [f64; 2],
+);
 
 const MEASURES: [Measure; 4] = [
-    Measure {
-        name: "start to granted",
-        round: start_to_granted,
-        rounds: ROUNDS,
-        targets: [0.6, 0.6],
-    },
-    Measure {
-        name: "end of the holder to the next one granted, 1 waiter",
-        round: |peer, lock| end_to_granted(peer, lock, 1),
-        rounds: ROUNDS,
-        targets: [0.9, 1.0],
-    },
-    Measure {
-        name: "end of the holder to the next one granted, 30 waiters",
-        round: |peer, lock| end_to_granted(peer, lock, CROWD),
-        rounds: CROWD_ROUNDS,
-        targets: [0.9, 1.0],
-    },
-    Measure {
-        name: "end of the leader to the next one printed by the last of 10 followers",
-        round: end_to_last_follower,
-        rounds: ROUNDS,
-        targets: [1.5, 1.5],
-    },
+    ("start to granted", start_to_granted, ROUNDS, [0.6, 0.6]),
+    (
+        "end of the holder to the next one granted, 1 waiter",
+        |peer, lock| end_to_granted(peer, lock, 1),
+        ROUNDS,
+        [0.9, 1.0],
+    ),
+    (
+        "end of the holder to the next one granted, 30 waiters",
+        |peer, lock| end_to_granted(peer, lock, CROWD),
+        CROWD_ROUNDS,
+        [0.9, 1.0],
+    ),
+    (
+        "end of the leader to the next one printed by the last of 10 followers",
+        end_to_last_follower,
+        ROUNDS,
+        [1.5, 1.5],
+    ),
 ];
 
-/// Measures the two servers of `dlock`, MariaDB first, and etcd.
-pub(crate) fn section(page: &mut Page, dlock: &[Competitor; 2], etcd: &Competitor) {
-    let Competitor::Etcd(etcd) = etcd else {
-        panic!("the peer is etcd");
-    };
-    let [maria, mysql] = dlock.each_ref().map(|it| Peer::Dlock(it.shared_site()));
+pub(crate) fn section(page: &mut Page, sites: &[Site; 2], etcd: &Etcd) {
+    let [maria, mysql] = sites.each_ref().map(Peer::Dlock);
     let peers = [Peer::Etcd(etcd), maria, mysql];
     page.section(
         "Holds",
         &format!(
             "Times of `dlock hold --json` and `etcdctl elect` in milliseconds: p50, p90, and the ratio of the medians with \
              its target. A hold ends with its stdin, and `etcdctl elect` with SIGTERM. Each of {CROWD} waiters holds the \
-             lock for {} ms. Followers are `dlock leader --follow` and `etcdctl elect --listen`.",
-            HOLD.as_millis()
+             lock for {HOLD:?}. Followers are `dlock leader --follow` and `etcdctl elect --listen`."
         ),
     );
-    let rows: Vec<Vec<String>> = MEASURES.iter().map(|it| it.row(&peers)).collect();
-    page.table(
-        &[
-            "time",
-            "`etcdctl elect`",
-            "`dlock hold`, MariaDB",
-            "ratio",
-            "`dlock hold`, MySQL",
-            "ratio",
-        ],
-        &rows,
-    );
-    followers::idle_cost(page, dlock.each_ref().map(Competitor::shared_site));
-}
-
-impl Measure {
-    /// Measures all peers once in each round. The first peer changes with each round.
-    fn row(&self, peers: &[Peer; 3]) -> Vec<String> {
-        let mut times = [const { Vec::new() }; 3];
-        for round in 0..self.rounds {
-            for turn in 0..peers.len() {
-                let index = (turn + round) % peers.len();
-                let lock = format!("{} {round}", self.name);
-                times[index].extend((self.round)(&peers[index], &lock));
-            }
-        }
-        let median = |times: &[Duration]| percentile(times, 50);
+    let rows = MEASURES.map(|(name, round, rounds, targets)| {
+        let times = in_turn(peers.len(), rounds, |index, number| {
+            round(peers[index], &format!("{name} {number}"))
+        });
         let cell = |times: &[Duration]| {
-            let [p50, p90] = [median(times), percentile(times, 90)].map(millis);
+            let [p50, p90] = [50, 90].map(|part| millis(percentile(times, part)));
             format!("**{p50}** {p90}")
         };
-        let [etcd, dlock @ ..] = &times;
-        let mut row = vec![self.name.to_owned(), cell(etcd)];
-        for (times, target) in dlock.iter().zip(self.targets) {
-            let ratio = median(times).as_secs_f64() / median(etcd).as_secs_f64();
+        let median = |times: &[Duration]| percentile(times, 50).as_secs_f64();
+        let mut row = vec![name.to_owned(), cell(&times[0])];
+        for (own, target) in times[1..].iter().zip(targets) {
+            let ratio = median(own) / median(&times[0]);
             let verdict = verdict(ratio <= target);
-            row.extend([cell(times), format!("{ratio:.2} (≤ {target}: {verdict})")]);
+            row.extend([cell(own), format!("{ratio:.2} (≤ {target}: {verdict})")]);
         }
         row
-    }
+    });
+    let head = [
+        "time",
+        "`etcdctl elect`",
+        "`dlock hold`, MariaDB",
+        "ratio",
+        "`dlock hold`, MySQL",
+        "ratio",
+    ];
+    page.table(&head, &rows);
+    followers::idle_cost(page, sites);
 }
 
-fn start_to_granted(peer: &Peer, lock: &str) -> Vec<Duration> {
+fn start_to_granted(peer: Peer, lock: &str) -> Vec<Duration> {
     let mut scene = Scene::new(peer, lock);
     let started = Instant::now();
     scene.contend();
@@ -146,7 +122,7 @@ fn start_to_granted(peer: &Peer, lock: &str) -> Vec<Duration> {
 }
 
 /// Returns a time for each of `waiters`, which all hold the lock once.
-fn end_to_granted(peer: &Peer, lock: &str, waiters: usize) -> Vec<Duration> {
+fn end_to_granted(peer: Peer, lock: &str, waiters: usize) -> Vec<Duration> {
     let mut scene = Scene::new(peer, lock);
     scene.contend();
     let (mut holder, _) = scene.next_grant();
@@ -173,7 +149,7 @@ pub(crate) struct Printed {
 
 /// The contenders for one lock, and its followers.
 pub(crate) struct Scene<'a> {
-    peer: &'a Peer<'a>,
+    peer: Peer<'a>,
     lock: &'a str,
     programs: Vec<Child>,
     sender: Sender<Printed>,
@@ -181,7 +157,7 @@ pub(crate) struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    pub(crate) fn new(peer: &'a Peer, lock: &'a str) -> Self {
+    pub(crate) fn new(peer: Peer<'a>, lock: &'a str) -> Self {
         let (sender, printed) = mpsc::channel();
         Self {
             peer,
@@ -195,27 +171,26 @@ impl<'a> Scene<'a> {
     /// Starts a contender, and returns its number.
     pub(crate) fn contend(&mut self) -> usize {
         let name = contender_name(self.programs.len());
-        self.start(match self.peer {
+        self.start(&match self.peer {
             Peer::Dlock(site) => {
-                let mut hold = site.dlock(&["hold", self.lock, "--json", "-q"]);
-                hold.args(["--holder", &name]);
-                hold
+                let hold = ["hold", self.lock, "--json", "-q", "--holder", &name];
+                dlock(&site.database, &hold)
             }
-            Peer::Etcd(etcd) => etcd.elect(&[self.lock, &name]),
+            Peer::Etcd(etcd) => etcd.client(&["elect", self.lock, &name]),
         })
     }
 
     /// Starts a program that prints the name of each new leader, and returns its number.
     pub(crate) fn follow(&mut self) -> usize {
-        self.start(match self.peer {
-            Peer::Dlock(site) => site.dlock(&["leader", self.lock, "--follow"]),
-            Peer::Etcd(etcd) => etcd.elect(&["--listen", self.lock]),
+        self.start(&match self.peer {
+            Peer::Dlock(site) => dlock(&site.database, &["leader", self.lock, "--follow"]),
+            Peer::Etcd(etcd) => etcd.client(&["elect", "--listen", self.lock]),
         })
     }
 
     /// Starts a program whose lines are timed, and returns its number.
-    fn start(&mut self, mut command: Command) -> usize {
-        let mut child = command
+    fn start(&mut self, command: &Command) -> usize {
+        let mut child = tied(command)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -235,14 +210,14 @@ impl<'a> Scene<'a> {
 
     /// Returns the contender that is granted the lock next, and the time at which its line was read.
     pub(crate) fn next_grant(&self) -> (usize, Instant) {
+        let mark = match self.peer {
+            Peer::Dlock(_) => r#""event":"granted""#,
+            // The key of the contender.
+            Peer::Etcd(_) => self.lock,
+        };
         loop {
             let printed = self.next_line();
-            let is_grant = match self.peer {
-                Peer::Dlock(_) => printed.line.contains(r#""event":"granted""#),
-                // The key of the contender.
-                Peer::Etcd(_) => printed.line.starts_with(self.lock),
-            };
-            if is_grant {
+            if printed.line.contains(mark) {
                 return (printed.program, printed.at);
             }
         }
@@ -252,7 +227,7 @@ impl<'a> Scene<'a> {
         eventually("all contenders wait", Duration::from_millis(20), || {
             waiters
                 == match self.peer {
-                    Peer::Dlock(site) => site.queued_names(self.lock).len(),
+                    Peer::Dlock(site) => queued(site, self.lock).len(),
                     Peer::Etcd(etcd) => etcd.queue(self.lock).saturating_sub(1),
                 }
         });

@@ -1,128 +1,134 @@
-//! Measures whether contenders are served in the order of their arrival. 200 contenders start, 20 ms apart.
-//!
-//! If the section `waiting` is selected, the cost of the same contenders is measured while they wait.
+//! Measures whether contenders are served in the order of their arrival, and what 200 of them cost the server while they
+//! wait.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
+use mysql::Conn;
+use mysql::prelude::Queryable;
+use testkit::bench::etcd::Etcd;
 use testkit::bench::markdown::{Page, verdict};
 use testkit::bench::sample::{inversions, millis, percentile, seconds};
+use testkit::bench::site::Site;
 
-use crate::competitor::Competitor;
-use crate::waiters::{Crowd, Outcome, names};
-use crate::waiting;
+use crate::competitor::{Competitor, Shape, queued};
+use crate::crowd::{Crowd, gaps, label};
 
-pub(crate) const CONTENDERS: u32 = 200;
+const FEW: usize = 200;
+const MANY: usize = 1000;
 const PACE: Duration = Duration::from_millis(20);
 const HOLD: Duration = Duration::from_millis(1);
 
-pub(crate) fn section(
-    page: &mut Page,
-    dlock: &[Competitor; 2],
-    etcd: &Competitor,
-    waits: bool,
-    folder: &Path,
-) {
-    let crowds = dlock.each_ref().map(|competitor| {
-        let mut crowd = Crowd::start(competitor, folder);
-        crowd.add_all(CONTENDERS, PACE, HOLD);
-        crowd.wait_until_queued();
-        crowd
-    });
-    let costs = waits.then(|| {
-        let [maria, mysql] = &crowds;
-        waiting::measure(&[(dlock[0].site(), maria), (dlock[1].site(), mysql)])
-    });
-    let mut rows = Vec::new();
-    let mut notes = Vec::new();
-    for (competitor, crowd) in dlock.iter().zip(crowds) {
-        let queued = competitor.site().queued_names(&crowd.action);
-        let outcome = crowd.release();
-        let by_position = inversions(&queued, &outcome.served());
-        notes.extend(note(competitor, &outcome));
-        rows.push(row(competitor, &outcome, &by_position.to_string()));
-    }
-    let mut crowd = Crowd::start(etcd, folder);
-    crowd.add_all(CONTENDERS, PACE, HOLD);
-    crowd.wait_until_queued();
-    let outcome = crowd.release();
-    notes.extend(note(etcd, &outcome));
-    rows.push(row(etcd, &outcome, "–"));
+/// Time for which the queries of the waiters are counted. In this time, a waiter that has just arrived prints one reminder, 30
+/// seconds after its arrival. The read for a reminder takes one query, and the end of its connection may count as another
+/// one. Later reminders follow after pauses that grow to 5 minutes.
+const WAIT: Duration = Duration::from_secs(30);
 
-    page.section(
-        "Order",
-        &format!(
-            "{CONTENDERS} contenders are started {} ms apart while a holder has the lock. Then the holder ends, and \
-             each contender holds the lock for {} ms. An inversion is a pair of contenders of which the later \
-             one is served first. Inversions by position are relative to the order in `dlock_waiter`.",
-            PACE.as_millis(),
-            HOLD.as_millis()
-        ),
-    );
-    page.table(
-        &[
-            "competitor",
-            "served",
-            "failed",
-            "inversions",
-            "by position",
-            "total time, s",
-            "gap p50, ms",
-            "gap p99, ms",
-            "exact order",
-        ],
-        &rows,
-    );
-    for note in notes {
-        page.item(note);
+/// Maximum number of queries of [`FEW`] waiters: 0.1 per waiter and second.
+const ALLOWED: u32 = 600;
+
+/// Writes the section for 200 contenders.
+pub(crate) fn few(page: &mut Page, sites: &[Site; 2], etcd: &Etcd, folder: &Path) {
+    let mut costs = Vec::new();
+    let mut rows = Vec::new();
+    for site in sites {
+        let crowd = crowd(Competitor::Dlock(site), folder, FEW);
+        costs.push(cost(site));
+        rows.push(row(crowd, Competitor::Dlock(site), FEW));
     }
-    if let Some(costs) = costs {
-        waiting::section(page, &costs);
+    let etcd = Competitor::Etcd(etcd);
+    rows.push(row(crowd(etcd, folder, FEW), etcd, FEW));
+    write(page, "Order", FEW, &rows);
+    for cost in costs {
+        page.item(cost);
     }
 }
 
-fn row(competitor: &Competitor, outcome: &Outcome, by_position: &str) -> Vec<String> {
-    let served = outcome.served();
-    let inverted = inversions(&names(CONTENDERS), &served);
-    let gaps: Vec<Duration> = outcome.gaps().into_iter().flatten().collect();
-    let exact = served == names(CONTENDERS);
+/// Writes the section for a thousand contenders.
+pub(crate) fn thousand(page: &mut Page, sites: &[Site; 2], folder: &Path) {
+    let dlock = sites.each_ref().map(Competitor::Dlock);
+    let rows = dlock.map(|dlock| row(crowd(dlock, folder, MANY), dlock, MANY));
+    write(page, "A thousand contenders", MANY, &rows);
+}
+
+fn crowd<'a>(competitor: Competitor<'a>, folder: &'a Path, count: usize) -> Crowd<'a> {
+    let mut crowd = Crowd::start(competitor, folder, &[Shape::Exclusive]);
+    crowd.add(count, Shape::Exclusive, PACE, HOLD);
+    crowd
+}
+
+/// Releases the holder, and returns the row of a competitor.
+fn row(crowd: Crowd, competitor: Competitor, count: usize) -> Vec<String> {
+    let arrived: Vec<String> = (0..count).map(label).collect();
+    let queued = match competitor {
+        Competitor::Dlock(site) => queued(site, &crowd.lock.name),
+        _ => arrived.clone(),
+    };
+    let marks = crowd.release(1);
+    let served: Vec<String> = marks[1..].iter().map(|mark| mark.name.clone()).collect();
+    let held = marks[1..]
+        .iter()
+        .map(|mark| mark.end.saturating_sub(mark.start));
+    let by_position = inversions(&queued, &served);
+    let gaps = gaps(&marks);
     vec![
         competitor.name(),
         served.len().to_string(),
-        outcome.failed.to_string(),
-        inverted.to_string(),
-        by_position.to_owned(),
-        seconds(total_time(outcome)),
+        inversions(&arrived, &served).to_string(),
+        by_position.to_string(),
+        seconds(marks[count].end.saturating_sub(marks[0].end)),
+        seconds(held.sum()),
         millis(percentile(&gaps, 50)),
         millis(percentile(&gaps, 99)),
-        verdict(exact).to_owned(),
+        verdict(by_position == 0 && served.len() == count).to_owned(),
     ]
 }
 
-/// Returns the time from the end of the first holder's command to the end of the last holder's command.
-pub(crate) fn total_time(outcome: &Outcome) -> Duration {
-    let first = outcome
-        .marks
-        .first()
-        .expect("the holder wrote its mark")
-        .end;
-    let last = outcome.marks.iter().map(|mark| mark.end).max();
-    last.expect("the holder wrote its mark")
-        .saturating_sub(first)
+fn write(page: &mut Page, title: &str, count: usize, rows: &[Vec<String>]) {
+    page.section(
+        title,
+        &format!(
+            "{count} contenders are started {PACE:?} apart while a holder has the lock. Then the holder ends, and each \
+             contender holds the lock for {HOLD:?}. An inversion is a pair of contenders of which the later one is served \
+             first. Inversions by position are relative to the order in `dlock_waiter`."
+        ),
+    );
+    let head = [
+        "competitor",
+        "served",
+        "inversions",
+        "by position",
+        "total time, s",
+        "sum of the holds, s",
+        "gap p50, ms",
+        "gap p99, ms",
+        "all served in order",
+    ];
+    page.table(&head, rows);
 }
 
-/// Returns a note about overlaps, failures and unexpected messages. None if there is nothing to report.
-pub(crate) fn note(competitor: &Competitor, outcome: &Outcome) -> Option<String> {
-    let overlaps = outcome.gaps().iter().filter(|gap| gap.is_none()).count();
-    let Outcome {
-        failed, unexpected, ..
-    } = outcome;
-    (overlaps + failed + unexpected.len() > 0).then(|| {
-        format!(
-            "{}: {overlaps} overlaps, {failed} failures, {} unexpected lines on standard error: {:?}",
-            competitor.name(),
-            unexpected.len(),
-            unexpected.first()
-        )
-    })
+/// Returns a text about the queries that the server gets while the contenders wait.
+fn cost(site: &Site) -> String {
+    let mut session = site.database.admin_conn();
+    let before = counters(&mut session);
+    thread::sleep(WAIT);
+    let after = counters(&mut session);
+    let increase = |name: &str| after[name] - before[name];
+    // The benchmark itself sends one query.
+    let questions = increase("Questions") - 1;
+    format!(
+        "{}: in {WAIT:?}, `Questions` increases by {questions}, with {} SELECT statements, for the reminders of the waiters and \
+         the renewals of the holder. Target: less than {ALLOWED}, {}.",
+        site.name(),
+        increase("Com_select"),
+        verdict(questions < ALLOWED)
+    )
+}
+
+fn counters(session: &mut Conn) -> BTreeMap<String, u32> {
+    let query = "SHOW GLOBAL STATUS WHERE variable_name IN ('Questions','Com_select')";
+    let rows = session.query(query).expect("the server responds");
+    rows.into_iter().collect()
 }

@@ -61,12 +61,13 @@ pub(crate) fn run() {
 pub(crate) fn command(log: &Path, name: &str, hold: &str) -> [OsString; 5] {
     let program = std::env::current_exe().expect("the path of this program can be read");
     [
-        program.into(),
-        WORD.into(),
-        log.into(),
-        name.into(),
-        hold.into(),
+        program.as_os_str(),
+        WORD.as_ref(),
+        log.as_ref(),
+        name.as_ref(),
+        hold.as_ref(),
     ]
+    .map(Into::into)
 }
 
 /// Reads the marks in `log`, and sorts them by start.

@@ -2,14 +2,14 @@
 //! server and Curator come from Debian packages, and kazoo from pip. The server is killed when its value is dropped, and by
 //! the kernel when this process is killed.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use testkit::bench::fifo::eventually;
-
-use crate::bare_command;
+use testkit::bench::{bare, tied};
+use testkit::middle::free_port;
 
 /// The contender with kazoo.
 const KAZOO: &str = concat!(
@@ -46,19 +46,17 @@ pub(crate) struct ZooKeeper {
 
 impl ZooKeeper {
     pub(crate) fn start() -> Self {
-        let [server, python, java] = ["zookeeper", "kazoo", "curator"].map(fetched);
+        let [server, python, java] =
+            ["zookeeper", "kazoo", "curator"].map(testkit::servers::fetched);
         let classes = compiled(&java);
         let data = tempfile::tempdir().expect("a temporary folder");
-        let address = free_address();
-        let (_, port) = address.rsplit_once(':').expect("an address with a port");
-        let server = bare_command(server)
-            .args([port, data.path().to_str().expect("the path is UTF-8")])
-            // The HTTP server for administrators always listens on port 8080, which may be in use.
-            .env("JDK_JAVA_OPTIONS", "-Dzookeeper.admin.enableServer=false")
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the server can be started");
+        let port = free_port();
+        let address = format!("127.0.0.1:{port}");
+        let mut server = bare(server);
+        server.arg(port.to_string()).arg(data.path());
+        // The HTTP server for administrators always listens on port 8080, which may be in use.
+        server.env("JDK_JAVA_OPTIONS", "-Dzookeeper.admin.enableServer=false");
+        let server = tied(&server).spawn().expect("setpriv is installed");
         eventually("ZooKeeper starts", Duration::from_millis(100), || {
             TcpStream::connect(&address).is_ok()
         });
@@ -72,22 +70,22 @@ impl ZooKeeper {
         }
     }
 
-    /// Returns a contender with `client` for the lock `name`. `kazoo_contender.py` describes its other arguments.
-    pub(crate) fn contender(&self, client: Client, name: &str, shape: &str) -> Command {
+    /// Returns a contender with `client`. `kazoo_contender.py` describes its other arguments.
+    pub(crate) fn contender(&self, client: Client) -> Command {
         let mut contender = match client {
             Client::Kazoo => {
-                let mut python = bare_command(&self.python);
+                let mut python = bare(&self.python);
                 python.arg(KAZOO);
                 python
             }
             Client::Curator => {
-                let mut java = bare_command(&self.java);
+                let mut java = bare(&self.java);
                 java.env("CLASSPATH", self.classes.path());
                 java.args(JVM).arg("CuratorContender");
                 java
             }
         };
-        contender.args([&self.address, name, shape]);
+        contender.arg(&self.address);
         contender
     }
 }
@@ -102,7 +100,7 @@ impl Drop for ZooKeeper {
 /// Compiles the contender with Curator. Returns the folder of its classes.
 fn compiled(java: &Path) -> tempfile::TempDir {
     let classes = tempfile::tempdir().expect("a temporary folder");
-    let compiler = bare_command(java)
+    let compiler = bare(java)
         .args(["--module", "jdk.compiler/com.sun.tools.javac.Main", "-d"])
         .args([classes.path(), Path::new(CURATOR)])
         .stderr(Stdio::inherit())
@@ -113,23 +111,4 @@ fn compiled(java: &Path) -> tempfile::TempDir {
         "{CURATOR} cannot be compiled; install the compiler: apt-get install default-jdk-headless"
     );
     classes
-}
-
-fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let address = listener.local_addr().expect("an address");
-    address.to_string()
-}
-
-/// Returns the path of `program`, which is fetched if it is missing.
-fn fetched(program: &str) -> PathBuf {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/fetch");
-    let found = Command::new(script)
-        .args(["--path", program])
-        .stderr(Stdio::inherit())
-        .output()
-        .expect("tests/servers/fetch can be run");
-    assert!(found.status.success(), "{program} cannot be fetched");
-    let path = String::from_utf8(found.stdout).expect("the path is UTF-8");
-    path.trim_end().into()
 }

@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use testkit::bench::host;
 use testkit::bench::markdown::{Page, verdict};
 use testkit::bench::population::Population;
 use testkit::bench::sample::{mebibytes, millis, percentile};
 use testkit::http::{Address, Stream};
 
-use crate::running::Served;
+use crate::serve;
 
 const CLIENTS: usize = 200;
 const TIME: Duration = Duration::from_mins(1);
@@ -20,68 +21,46 @@ const TIME: Duration = Duration::from_mins(1);
 /// Target for the memory in bytes.
 const MEMORY: u64 = 32 << 20;
 
-/// Measures and writes the section. `populations` contains names and databases.
-pub(crate) fn section(page: &mut Page, populations: &[(&str, &Population)]) {
+/// Measures and writes the section.
+pub(crate) fn section(page: &mut Page, population: &Population) {
     page.section(
         "A viewer beside slow clients",
-        &format!("{CLIENTS} slow clients for {} s. The viewer requests the page and its data again and again.", TIME.as_secs()),
+        &format!("{CLIENTS} slow clients for {TIME:?}. The viewer requests the page and its data again and again."),
     );
-    let (mut rows, mut verdicts) = (Vec::new(), Vec::new());
-    for (name, population) in populations {
-        let served = Served::start(population, "2s");
-        let alone = requests(&served.address, Duration::from_secs(10));
-        let is_over = AtomicBool::new(false);
-        let mut memory = 0;
-        let crowded = thread::scope(|scope| {
-            for number in 0..CLIENTS {
-                let (address, is_over) = (&served.address, &is_over);
-                let kind = SlowClient::ALL[number % SlowClient::ALL.len()];
-                scope.spawn(move || kind.run(address, is_over));
-            }
-            let watcher = scope.spawn(|| {
-                let mut largest = 0;
-                while !is_over.load(Ordering::Relaxed) {
-                    largest = largest.max(served.memory("VmRSS"));
-                    thread::sleep(Duration::from_millis(200));
-                }
-                largest
-            });
-            let crowded = requests(&served.address, TIME);
-            is_over.store(true, Ordering::Relaxed);
-            memory = watcher.join().expect("the memory is read");
-            crowded
-        });
-        let [before, during] = [&alone, &crowded].map(|times| percentile(times, 50));
-        verdicts.push(format!(
-            "{name} actions: answers within twice their usual time: {}; memory below 32 MiB: {}",
-            verdict(during <= 2 * before),
-            verdict(memory < MEMORY)
-        ));
-        let cell = |times: &[Duration], part| format!("{} ms", millis(percentile(times, part)));
-        rows.push(vec![
-            format!("{name} actions"),
-            cell(&alone, 50),
-            cell(&alone, 90),
-            cell(&crowded, 50),
-            cell(&crowded, 90),
-            format!("{} MiB", mebibytes(memory)),
-        ]);
-        served.end();
-    }
-    page.table(
-        &[
-            "database",
-            "alone, median",
-            "alone, p90",
-            "crowded, median",
-            "crowded, p90",
-            "largest memory",
-        ],
-        &rows,
-    );
-    for verdict in verdicts {
-        page.item(verdict);
-    }
+    let (dlock, address) = serve(population, "2s");
+    let mut rows = Vec::new();
+    let mut add = |viewers: &str, times: &[Duration]| {
+        let [median, high] = [50, 90].map(|part| percentile(times, part));
+        let memory = host::memory(dlock.pid(), "VmHWM");
+        let cells = [
+            viewers.to_owned(),
+            millis(median),
+            millis(high),
+            mebibytes(memory),
+        ];
+        rows.push(cells.to_vec());
+        (median, memory)
+    };
+    let (alone, _) = add("one", &requests(&address, Duration::from_secs(10)));
+    let is_over = AtomicBool::new(false);
+    let crowded = thread::scope(|scope| {
+        for number in 0..CLIENTS {
+            let kind = SlowClient::ALL[number % SlowClient::ALL.len()];
+            let (address, is_over) = (&address, &is_over);
+            scope.spawn(move || kind.run(address, is_over));
+        }
+        let crowded = requests(&address, TIME);
+        is_over.store(true, Ordering::Relaxed);
+        crowded
+    });
+    let (crowded, memory) = add(&format!("one beside {CLIENTS} slow ones"), &crowded);
+    let head = ["viewers", "median, ms", "p90", "largest memory in MiB"];
+    page.table(&head, &rows);
+    page.item(format_args!(
+        "answers within twice their usual time: {}; memory below 32 MiB: {}",
+        verdict(crowded <= 2 * alone),
+        verdict(memory < MEMORY)
+    ));
 }
 
 /// Requests the page and its data for `time`. Returns the time of each round of requests.

@@ -7,8 +7,7 @@ use testkit::bench::markdown::{Page, verdict};
 use testkit::bench::population::Population;
 use testkit::bench::sample::{mebibytes, millis, percentile};
 
-use crate::running::Served;
-use crate::{ACTIONS, AWAITED};
+use crate::{ACTIONS, AWAITED, serve};
 
 /// Target for `/metrics`.
 const LIMIT: Duration = Duration::from_millis(200);
@@ -25,7 +24,7 @@ pub(crate) fn section(page: &mut Page, population: &Population, rounds: usize) {
             2 * AWAITED
         ),
     );
-    let served = Served::start(population, "500ms");
+    let (_dlock, address) = serve(population, "500ms");
     let (mut rows, mut medians) = (Vec::new(), Vec::new());
     for path in ["/metrics", "/status.json", "/overview.json"] {
         let mut times = Vec::new();
@@ -33,7 +32,7 @@ pub(crate) fn section(page: &mut Page, population: &Population, rounds: usize) {
         for _ in 0..rounds {
             thread::sleep(PAUSE);
             let start = Instant::now();
-            let response = served.address.request("GET", path, &["Host: localhost"]);
+            let response = address.request("GET", path, &["Host: localhost"]);
             times.push(start.elapsed());
             assert_eq!(response.status, 200, "{path}");
             size = response.body.len();
@@ -52,5 +51,4 @@ pub(crate) fn section(page: &mut Page, population: &Population, rounds: usize) {
         "`/metrics` within {LIMIT:?}: {}",
         verdict(medians[0] <= LIMIT)
     ));
-    served.end();
 }

@@ -1,25 +1,19 @@
 //! `make bench` runs this benchmark. It measures the page of `dlock serve`: the documents and the browser with 10 000
 //! actions and 1000 waiters, and a viewer beside 200 slow clients.
 //!
-//! The benchmark starts one MariaDB in `TMPDIR`, and writes Markdown to stdout and to `target/bench/serve.md`. The
-//! benchmark fails if a program fails, but not if a target is missed. Each document is requested `ROUNDS` times (30 by
-//! default).
-//!
-//! - `documents` measures `/metrics`, `/status.json` and `/overview.json`. `painting` measures the page in the `browser` of
-//!   the tests.
-//! - `crowd` measures a viewer beside slow clients.
-//! - `running` starts `dlock serve`, and reads its memory.
+//! The benchmark starts one MariaDB in `TMPDIR`, and writes Markdown to stdout and to `bench/serve.md` in the target folder.
+//! It fails if a program fails, but not if a target is missed. Arguments select sections: `cargo bench --bench serve --
+//! documents painting crowd`. Each document is requested `ROUNDS` times (30 by default).
 
 mod crowd;
 mod documents;
 mod painting;
-mod running;
-
-use std::fs;
-use std::path::Path;
 
 use testkit::bench::markdown::Page;
 use testkit::bench::population::Population;
+use testkit::bench::{rounds, sections};
+use testkit::cli_runner::{Dlock, Running};
+use testkit::http::Address;
 use testkit::servers::{Flavour, Server};
 
 /// Number of actions, of those that are held, and of those with two waiters.
@@ -28,26 +22,30 @@ const HELD: u32 = ACTIONS / 4;
 const AWAITED: u32 = 500;
 
 fn main() {
-    // `cargo test --benches` also runs this program, but with an unoptimized dlock. The program then does nothing.
-    if !std::env::args().any(|argument| argument == "--bench") {
+    let Some(sections) = sections(&["documents", "painting", "crowd"], &[]) else {
         return;
-    }
-    let rounds = std::env::var("ROUNDS").map_or(30, |rounds| {
-        rounds.parse().expect("ROUNDS is a number of rounds")
-    });
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("bench");
-    fs::create_dir_all(&target).expect("a folder can be created in the target folder");
-    let mut page = Page::new(
-        "What the page of `dlock serve` costs",
-        target.join("serve.md"),
-    );
+    };
+    let mut page = Page::new("What the page of `dlock serve` costs", "serve");
     let server = Server::start(Flavour::MariaDb, &[]);
-    let large = Population::with_waiters(&server, ACTIONS, HELD, AWAITED);
-    documents::section(&mut page, &large, rounds);
-    page.publish();
-    painting::section(&mut page, &large);
-    page.publish();
-    let small = Population::of(&server, 1000);
-    crowd::section(&mut page, &[("1000", &small), ("10 000", &large)]);
-    page.publish();
+    let population = Population::with_waiters(&server, ACTIONS, HELD, AWAITED);
+    for section in sections {
+        match section {
+            "documents" => documents::section(&mut page, &population, rounds(30)),
+            "painting" => painting::section(&mut page, &population),
+            _ => crowd::section(&mut page, &population),
+        }
+        page.publish();
+    }
+}
+
+/// Starts `dlock serve`, whose queries are at least `interval` apart, and returns its address.
+fn serve(population: &Population, interval: &str) -> (Running, Address) {
+    let options = ["serve", "--listen=127.0.0.1:0", "--interval", interval];
+    let running = Dlock::on(&population.database, options).start();
+    running.wait_for_output("listening on http://");
+    let printed = running.stderr_so_far();
+    let (_, rest) = printed.split_once("http://").expect("an address");
+    let (address, _) = rest.split_once('/').expect("the end of the address");
+    let address = Address::Tcp(address.parse().expect("an address"));
+    (running, address)
 }

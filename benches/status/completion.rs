@@ -8,10 +8,11 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
-use testkit::bench::machine;
 use testkit::bench::markdown::{Page, verdict};
 use testkit::bench::sample::{millis, percentile};
-use testkit::servers::{Flavour, Server};
+use testkit::bench::site::Site;
+use testkit::middle::free_port;
+use testkit::servers::Flavour;
 use testkit::shell::{Kind, Shell};
 
 /// Target: the maximum time of a completion.
@@ -26,24 +27,16 @@ const TYPED: &str = "dlock exec -a mi";
 
 /// Measures all shells with each server, and writes the section.
 pub(crate) fn section(page: &mut Page, rounds: usize) {
-    let servers = Flavour::ALL.map(|flavour| Server::start(flavour, &[]));
-    let silent = TcpListener::bind("127.0.0.1:0").expect("127.0.0.1 has a free port");
-    let free = TcpListener::bind("127.0.0.1:0").expect("127.0.0.1 has a free port");
-    let port_of = |listener: &TcpListener| listener.local_addr().expect("it is bound").port();
-    let (silent_port, refused_port) = (port_of(&silent), port_of(&free));
-    drop(free);
-    let databases = servers.each_ref().map(|server| {
-        let database = server.database("completion");
-        let setup = crate::bare_command(env!("CARGO_BIN_EXE_dlock"))
-            .args(["setup", "--url", &database.url()])
-            .status();
-        assert!(setup.expect("dlock starts").success(), "dlock setup");
+    let sites = Flavour::ALL.map(|flavour| Site::start(flavour, &[]));
+    for site in &sites {
         let insert = format!("INSERT INTO dlock_lock (action) VALUES ('{NAME}')");
-        let inserted = database.admin_conn().query_drop(insert);
+        let inserted = site.database.admin_conn().query_drop(insert);
         inserted.expect("the row can be inserted");
-        database
-    });
-    let [maria, mysql] = &databases;
+    }
+    let [maria, mysql] = sites.each_ref().map(|site| &site.database);
+    let silent = TcpListener::bind("127.0.0.1:0").expect("127.0.0.1 has a free port");
+    let silent_port = silent.local_addr().expect("it is bound").port();
+    let refused_port = free_port();
     let mut rows = Vec::new();
     for kind in Kind::ALL {
         for (server, database, url, shown) in [
@@ -77,5 +70,4 @@ pub(crate) fn section(page: &mut Page, rounds: usize) {
     );
     let target = format!("median ≤ {}", LIMIT.as_millis());
     page.table(&["", "median", "p90", "maximum", &target], &rows);
-    page.section("Load", &machine::load());
 }

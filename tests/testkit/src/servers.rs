@@ -111,6 +111,14 @@ impl Flavour {
         }
     }
 
+    /// Returns the name of the product.
+    pub const fn product(self) -> &'static str {
+        match self {
+            Self::MariaDb => "MariaDB",
+            Self::MySql => "MySQL",
+        }
+    }
+
     /// Returns the path of the server's command-line client.
     #[track_caller]
     pub fn client(self) -> PathBuf {
@@ -210,7 +218,7 @@ impl Server {
         environment: &[(&str, String)],
     ) -> Self {
         let series = series.into();
-        let mut script = Script::start(series, extra_options, environment);
+        let mut script = Script::start(&series.to_string(), extra_options, environment);
         let ready = script.ready();
         Self {
             series,
@@ -434,12 +442,12 @@ fn percent_encoded(text: &str) -> String {
 }
 
 /// The values that the script prints when the server accepts connections.
-struct Ready {
+pub(crate) struct Ready {
     pid: u32,
-    pub port: u16,
+    pub(crate) port: u16,
     socket: PathBuf,
-    dir: PathBuf,
-    version: String,
+    pub(crate) dir: PathBuf,
+    pub(crate) version: String,
 }
 
 impl Ready {
@@ -465,7 +473,7 @@ impl Ready {
 }
 
 /// The running script `tests/servers/run`, which owns the server's process and folder.
-struct Script {
+pub(crate) struct Script {
     child: Child,
     /// The pipe to the standard input of the script. The script ends when the pipe closes. None means that the pipe is
     /// closed.
@@ -476,11 +484,11 @@ struct Script {
 
 impl Script {
     #[track_caller]
-    fn start(series: Series, extra_options: &[&str], environment: &[(&str, String)]) -> Self {
+    pub(crate) fn start(kind: &str, options: &[&str], environment: &[(&str, String)]) -> Self {
         let path = crate::repository().join("tests/servers/run");
         let mut child = Command::new(&path)
-            .arg(series.to_string())
-            .args(extra_options)
+            .arg(kind)
+            .args(options)
             .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -506,7 +514,7 @@ impl Script {
     /// Waits until the server accepts connections. The script has a timeout for a server that never accepts
     /// connections.
     #[track_caller]
-    fn ready(&mut self) -> Ready {
+    pub(crate) fn ready(&mut self) -> Ready {
         let mut line = String::new();
         self.stdout
             .read_line(&mut line)

@@ -7,7 +7,6 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -57,15 +56,7 @@ impl Terminal {
     #[track_caller]
     pub fn with<S: AsRef<OsStr>>(database: &Database, words: impl IntoIterator<Item = S>) -> Self {
         hear_all_signals();
-        let keys = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
-            .expect("a pseudo-terminal is available");
-        grantpt(&keys).expect("this process owns the terminal");
-        unlockpt(&keys).expect("the terminal can be unlocked");
-        let name = ptsname(&keys, Vec::new()).expect("the terminal has a name");
-        let name = Path::new(OsStr::from_bytes(name.to_bytes()));
-        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let line =
-            File::from(open(name, flags, Mode::empty()).expect("the terminal can be opened"));
+        let (keys, line) = open_pty(0, 0);
         fcntl_setfl(&keys, OFlags::RDWR | OFlags::NONBLOCK)
             .expect("the flags of the terminal can be set");
         let stream = || Stdio::from(line.try_clone().expect("a descriptor is available"));
@@ -89,7 +80,7 @@ impl Terminal {
             .spawn()
             .expect("setsid is installed");
         Self {
-            keys: Some(File::from(keys)),
+            keys: Some(keys),
             screen: String::new(),
             written: Vec::new(),
             seen: 0,
@@ -174,14 +165,8 @@ impl Terminal {
 
     /// Changes the terminal size to `columns` and `rows`.
     pub fn becomes(&self, columns: u16, rows: u16) {
-        let size = Winsize {
-            ws_row: rows,
-            ws_col: columns,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
         let terminal = self.keys.as_ref().expect("the terminal is not hung up");
-        tcsetwinsize(terminal, size).expect("the terminal has a size");
+        set_size(terminal, columns, rows);
     }
 
     /// Hangs up the terminal, as if its window were closed.
@@ -231,4 +216,28 @@ impl Drop for Terminal {
         let _ = self.leader.kill();
         let _ = self.leader.wait();
     }
+}
+
+/// Opens a pseudo-terminal; a size of 0 is unknown. Returns the side of the user and the side of the program.
+pub fn open_pty(columns: u16, rows: u16) -> (File, File) {
+    let user = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
+        .expect("a pseudo-terminal is available");
+    grantpt(&user).expect("this process owns the terminal");
+    unlockpt(&user).expect("the terminal can be unlocked");
+    let name = ptsname(&user, Vec::new()).expect("the terminal has a name");
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let program = open(OsStr::from_bytes(name.to_bytes()), flags, Mode::empty());
+    let (user, program) = (user.into(), program.expect("the terminal can be opened"));
+    set_size(&user, columns, rows);
+    (user, program.into())
+}
+
+fn set_size(terminal: &File, columns: u16, rows: u16) {
+    let size = Winsize {
+        ws_row: rows,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(terminal, size).expect("the terminal has a size");
 }

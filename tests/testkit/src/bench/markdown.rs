@@ -13,9 +13,12 @@ pub struct Page {
 }
 
 impl Page {
-    pub fn new(title: &str, file: PathBuf) -> Self {
+    /// Starts the page `bench/NAME.md` in the target folder.
+    pub fn new(title: &str, name: &str) -> Self {
+        let folder = crate::target_tmp().with_file_name("bench");
+        fs::create_dir_all(&folder).expect("the target folder is writable");
         Self {
-            file,
+            file: folder.join(format!("{name}.md")),
             text: format!("# {title}\n\n"),
             published: 0,
         }

@@ -9,7 +9,7 @@ use std::process::Command;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
-use super::spawn::bare;
+use super::succeed;
 use crate::servers::{Database, Server};
 
 /// The action that a real process acquires.
@@ -50,8 +50,7 @@ impl Population {
             session: database.admin_conn(),
             database,
         };
-        let setup = population.dlock(&["setup"]).status();
-        assert!(setup.expect("dlock runs").success(), "dlock setup");
+        succeed(&mut population.dlock(&["setup"]));
         // The binary log is not needed, and writing it would take longer than filling the tables.
         population.run("SET SESSION sql_log_bin=0");
         let is_held = format!("number%{}=0", actions / held);
@@ -70,18 +69,9 @@ impl Population {
         population
     }
 
-    /// Drops the secondary indices of `dlock_lock`.
-    pub fn without_indices(mut self) -> Self {
-        self.run("ALTER TABLE dlock_lock DROP KEY owned,DROP KEY paused");
-        self
-    }
-
     /// Returns `dlock ARGUMENTS…` on this database, over TCP without TLS.
     pub fn dlock(&self, arguments: &[&str]) -> Command {
-        let mut command = bare(Command::new(crate::dlock()));
-        command.args(arguments);
-        command.env("DLOCK_URL", self.database.url());
-        command
+        super::dlock(&self.database, arguments)
     }
 
     /// Returns the number of waiters for [`ACTION`].

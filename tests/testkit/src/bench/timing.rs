@@ -1,129 +1,97 @@
 //! Compares the run times of whole processes, from before the fork to after the wait, on `CLOCK_MONOTONIC`.
-//!
-//! In each round, every contestant runs once, so other load of the machine affects all contestants equally. The ratio
-//! of two contestants is calculated for each round. The order of the contestants is rotated by one position in each
-//! round and reversed in every second round, so no contestant always follows the same contestant.
 
-use std::fs::File;
-use std::io::Write;
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::bench::sample::percentile;
+use super::markdown::{Page, verdict};
+use super::sample::{millis, percentile};
+use super::succeed;
 
-/// The kernel's unit of time in `/proc/PID/stat`. `USER_HZ` is 100 on every Linux that dlock supports.
-const TICK: Duration = Duration::from_millis(10);
+/// Number of initial rounds whose times are discarded. These rounds create the rows and fill all caches, including the
+/// account caches of the servers.
+pub const WARM_UP: usize = 5;
 
-/// The work whose run time is measured, and its name in the table.
-pub struct Contestant {
-    name: String,
-    work: Work,
-}
-
-enum Work {
-    Program(Command),
-    /// A write and a sync of a file. This is the part of a commit that depends on the disk.
-    Sync(File),
-}
-
-/// The run times of one contestant, one for each round.
+/// The run times of one program, one for each round.
 pub struct Record {
     pub name: String,
     pub times: Vec<Duration>,
-    /// Mean CPU time (user and system) of the process and its children. None for work without a process.
-    pub cpu: Option<Duration>,
 }
 
-impl Contestant {
-    pub fn program(name: &str, command: Command) -> Self {
-        Self {
-            name: name.to_owned(),
-            work: Work::Program(command),
-        }
+impl Record {
+    pub fn median(&self) -> Duration {
+        percentile(&self.times, 50)
     }
 
-    pub fn sync(name: &str, file: &Path) -> Self {
-        Self {
-            name: name.to_owned(),
-            work: Work::Sync(File::create(file).expect("the file can be written")),
-        }
-    }
-
-    fn run(&mut self) -> Duration {
-        let start = Instant::now();
-        match &mut self.work {
-            Work::Program(command) => {
-                let status = command.status();
-                let time = start.elapsed();
-                let status = status.unwrap_or_else(|error| panic!("{}: {error}", self.name));
-                assert!(status.success(), "{}: {status}", self.name);
-                time
-            }
-            Work::Sync(file) => {
-                let written = file.write_all(&[0; 4096]).and_then(|()| file.sync_data());
-                written.expect("the file can be written");
-                start.elapsed()
-            }
-        }
-    }
-
-    /// Returns the mean CPU time of `runs` successive runs. The kernel's unit of time is too coarse for a single run.
-    /// None for work without a process.
-    fn cpu(&mut self, runs: usize) -> Option<Duration> {
-        if let Work::Sync(_) = self.work {
-            return None;
-        }
-        let before = children();
-        for _ in 0..runs {
-            self.run();
-        }
-        let runs = u32::try_from(runs.max(1)).expect("the number of runs fits into 32 bits");
-        Some(children().saturating_sub(before) / runs)
+    /// Returns the p10, median and p90 of the ratios to `other`, which are calculated for each round.
+    pub fn ratios(&self, other: &Self) -> [f64; 3] {
+        let pairs = self.times.iter().zip(&other.times);
+        let ratios: Vec<f64> = pairs
+            .map(|(time, other)| time.as_secs_f64() / other.as_secs_f64())
+            .collect();
+        [10, 50, 90].map(|part| percentile(&ratios, part))
     }
 }
 
-/// Runs all contestants `rounds` times, after `warm_up` rounds whose times are discarded.
-pub fn run(mut contestants: Vec<Contestant>, warm_up: usize, rounds: usize) -> Vec<Record> {
-    assert!(rounds > 0, "ROUNDS must be at least 1");
-    let count = contestants.len();
-    let mut times = vec![Vec::with_capacity(rounds); count];
-    for round in 0..warm_up + rounds {
+/// Measures each of `count` programs once in each round, so that other load of the machine affects all of them equally, and
+/// returns the results of each program. `measure` gets the number of the program and of the round. The order is reversed in
+/// every second round and rotated after two rounds, so no program always follows the same one.
+pub fn in_turn<T>(
+    count: usize,
+    rounds: usize,
+    mut measure: impl FnMut(usize, usize) -> Vec<T>,
+) -> Vec<Vec<T>> {
+    let mut results: Vec<Vec<T>> = (0..count).map(|_| Vec::new()).collect();
+    for round in 0..rounds {
         for turn in 0..count {
-            let position = if round % 2 == 0 {
-                turn
-            } else {
-                count - 1 - turn
+            let position = match round % 2 {
+                0 => turn,
+                _ => count - 1 - turn,
             };
-            let index = (position + round) % count;
-            let time = contestants[index].run();
-            if round >= warm_up {
-                times[index].push(time);
-            }
+            let index = (position + round / 2) % count;
+            results[index].extend(measure(index, round));
         }
     }
-    let record = |(mut contestant, times): (Contestant, _)| Record {
-        cpu: contestant.cpu(rounds),
-        name: contestant.name,
-        times,
+    results
+}
+
+/// Runs all `programs` `rounds` times, after [`WARM_UP`] rounds.
+pub fn run(programs: Vec<(String, Command)>, rounds: usize) -> Vec<Record> {
+    let (names, mut commands): (Vec<String>, Vec<Command>) = programs.into_iter().unzip();
+    let times = in_turn(commands.len(), WARM_UP + rounds, |index, round| {
+        let start = Instant::now();
+        succeed(&mut commands[index]);
+        let time = start.elapsed();
+        if round < WARM_UP { vec![] } else { vec![time] }
+    });
+    let pairs = names.into_iter().zip(times);
+    pairs.map(|(name, times)| Record { name, times }).collect()
+}
+
+/// Writes the times of `records`, with the ratios to the first of them. `target` returns the largest ratio of a program.
+pub fn table(page: &mut Page, records: &[Record], target: impl Fn(&str) -> Option<f64>) {
+    let row = |record: &Record| {
+        let [minimum, low, median, high] =
+            [0, 10, 50, 90].map(|part| millis(percentile(&record.times, part)));
+        let [ratio_low, ratio, ratio_high] = record.ratios(&records[0]);
+        vec![
+            record.name.clone(),
+            median,
+            minimum,
+            format!("{low} to {high}"),
+            format!("{ratio:.2} ({ratio_low:.2} to {ratio_high:.2})"),
+            target(&record.name).map_or("–".to_owned(), |target| {
+                format!("≤ {target:.2}: {}", verdict(ratio <= target))
+            }),
+        ]
     };
-    contestants.into_iter().zip(times).map(record).collect()
-}
-
-/// Returns the CPU time of all children for which this process has waited, including the descendants for which they
-/// have waited.
-fn children() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").expect("/proc is mounted");
-    // The second field is the process name in parentheses, which may contain any characters. The fields 16 and 17 are
-    // cutime and cstime.
-    let (_, rest) = stat.rsplit_once(") ").expect("the name is in parentheses");
-    let ticks = rest.split(' ').skip(13).take(2);
-    ticks
-        .map(|field| TICK * field.parse().expect("a number of ticks"))
-        .sum()
-}
-
-/// Returns the median of `values`. Panics if there are no values.
-pub fn median<T: PartialOrd + Copy>(values: impl Iterator<Item = T>) -> T {
-    percentile(&values.collect::<Vec<_>>(), 50)
+    let rows: Vec<_> = records.iter().map(row).collect();
+    let head = [
+        "whole process",
+        "median, ms",
+        "minimum",
+        "p10 to p90",
+        "ratio to the first row",
+        "target",
+    ];
+    page.table(&head, &rows);
 }

@@ -1,0 +1,32 @@
+//! A server with a database that has the tables of dlock.
+
+use mysql::prelude::{FromRow, Queryable};
+
+use super::{dlock, succeed};
+use crate::servers::{Database, Flavour, Server};
+
+/// A running server, and dlock's account on it.
+pub struct Site {
+    pub server: Server,
+    pub database: Database,
+}
+
+impl Site {
+    /// Starts a server with `options`.
+    pub fn start(flavour: Flavour, options: &[&str]) -> Self {
+        let server = Server::start(flavour, options);
+        let database = server.database("bench");
+        succeed(&mut dlock(&database, &["setup"]));
+        Self { server, database }
+    }
+
+    pub fn name(&self) -> &'static str {
+        self.server.flavour().product()
+    }
+
+    /// Returns the rows that `query` selects.
+    pub fn rows<T: FromRow>(&self, query: &str) -> Vec<T> {
+        let rows = self.database.admin_conn().query(query);
+        rows.unwrap_or_else(|error| panic!("{query}: {error}"))
+    }
+}
