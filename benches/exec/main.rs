@@ -8,17 +8,16 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use testkit::bench::etcd::Etcd;
-use testkit::bench::fifo::eventually;
 use testkit::bench::markdown::{Page, verdict};
 use testkit::bench::sample::{mebibytes, percentile};
 use testkit::bench::site::Site;
 use testkit::bench::timing;
 use testkit::bench::traffic::traffic;
 use testkit::bench::{bare, dlock, host, rounds, sections, succeed};
+use testkit::cli_runner::eventually;
 use testkit::servers::Flavour;
 
 /// The measured run of dlock.
@@ -238,7 +237,7 @@ fn sizes(page: &mut Page, sites: &[Site; 2], etcd: &Etcd, certificate: &str) {
 fn peak(mut holder: Command, ready: impl FnMut() -> bool) -> u64 {
     let child = holder.stdin(Stdio::piped()).spawn();
     let mut child = child.expect("the program starts");
-    eventually("the holder is ready", Duration::from_millis(20), ready);
+    eventually("the holder is ready", ready);
     let peak = host::memory(child.id(), "VmHWM");
     drop(child.stdin.take());
     let status = child.wait().expect("a child can be waited for");

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use testkit::bench::fifo::{eventually, make_fifo, wait_for_reader};
 use testkit::bench::tied;
+use testkit::cli_runner::eventually;
+use testkit::command::{make_fifo, wait_for_reader};
 
 use crate::competitor::{Competitor, Lock, Shape};
 use crate::timestamp_command::{self, Mark};
@@ -64,8 +65,7 @@ impl<'a> Crowd<'a> {
             self.labels.push(label);
             thread::sleep(pace.saturating_sub(start.elapsed()));
         }
-        // A server needs time to list a thousand waiters.
-        eventually("all contenders wait", Duration::from_millis(50), || {
+        eventually("all contenders wait", || {
             self.competitor.waiting(&self.lock, &self.labels) == count
         });
         thread::sleep(SETTLED);

@@ -1,9 +1,11 @@
 //! Measures `dlock hold` beside `etcdctl elect`: the time from the start of a contender to its grant, and from the end of a
-//! holder to the next grant, with one waiter and with many, and until `followers` print it.
+//! holder to the next grant, with one waiter and with many, and until followers print it. Also measures
+//! what followers cost a server of dlock while nothing changes.
 //!
 //! A program that uses `dlock hold` releases the lock by the end of stdin. `etcdctl elect` resigns when it gets SIGTERM.
 //! Threads of this program read what the contenders print, and time each line.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -12,16 +14,15 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::bench::etcd::Etcd;
-use testkit::bench::fifo::eventually;
 use testkit::bench::markdown::{Page, verdict};
 use testkit::bench::sample::{millis, percentile};
 use testkit::bench::site::Site;
 use testkit::bench::timing::in_turn;
-use testkit::bench::{dlock, tied};
+use testkit::bench::{dlock, host, tied};
+use testkit::cli_runner::eventually;
 
 use crate::competitor::queued;
 use crate::crowd::SETTLED;
-use crate::followers::{self, end_to_last_follower};
 
 /// Number of rounds with one waiter, and number of grants that they measure.
 const ROUNDS: usize = 40;
@@ -33,12 +34,22 @@ const CROWD_ROUNDS: usize = 3;
 /// Time for which each contender holds the lock. It finishes its set-up within this time.
 const HOLD: Duration = Duration::from_millis(20);
 
+/// Number of followers of a change, and of the followers that wait.
+const FOLLOWERS: usize = 10;
+const IDLE_FOLLOWERS: usize = 100;
+
+/// Time over which the cost is measured.
+const IDLE_TIME: Duration = Duration::from_secs(30);
+
+/// Largest part of a core that waiting followers may cost a server.
+const IDLE_TARGET: f64 = 0.01;
+
 /// Maximum time until an expected line is printed.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A compared program.
 #[derive(Clone, Copy)]
-pub(crate) enum Peer<'a> {
+enum Peer<'a> {
     Dlock(&'a Site),
     Etcd(&'a Etcd),
 }
@@ -111,7 +122,7 @@ pub(crate) fn section(page: &mut Page, sites: &[Site; 2], etcd: &Etcd) {
         "ratio",
     ];
     page.table(&head, &rows);
-    followers::idle_cost(page, sites);
+    idle_cost(page, sites);
 }
 
 fn start_to_granted(peer: Peer, lock: &str) -> Vec<Duration> {
@@ -140,15 +151,76 @@ fn end_to_granted(peer: Peer, lock: &str, waiters: usize) -> Vec<Duration> {
     (0..waiters).map(next).collect()
 }
 
+/// Returns the time from the end of a leader to the moment when the last follower has printed the next one.
+fn end_to_last_follower(peer: Peer, lock: &str) -> Vec<Duration> {
+    let mut scene = Scene::new(peer, lock);
+    let old = scene.contend();
+    scene.next_grant();
+    let new = scene.contend();
+    scene.wait_until_queued(1);
+    let followers = follow(&mut scene, FOLLOWERS);
+    wait_until_printed(&scene, followers.clone(), old);
+    thread::sleep(SETTLED);
+    let ended = scene.end(old);
+    vec![wait_until_printed(&scene, followers, new) - ended]
+}
+
+/// Starts `count` followers, and returns their numbers.
+fn follow(scene: &mut Scene, count: usize) -> BTreeSet<usize> {
+    (0..count).map(|_| scene.follow()).collect()
+}
+
+/// Waits until all `followers` have printed the contender `leader`. Returns the time of the last line.
+fn wait_until_printed(scene: &Scene, mut followers: BTreeSet<usize>, leader: usize) -> Instant {
+    let name = contender_name(leader);
+    loop {
+        let printed = scene.next_line();
+        if printed.line == name && followers.remove(&printed.program) && followers.is_empty() {
+            return printed.at;
+        }
+    }
+}
+
+/// Writes the part of a core that a server uses without followers and with many.
+fn idle_cost(page: &mut Page, sites: &[Site; 2]) {
+    for site in sites {
+        let (name, pid) = (site.name(), site.server.pid());
+        let mut scene = Scene::new(Peer::Dlock(site), "idle");
+        let leader = scene.contend();
+        scene.next_grant();
+        let without = load(pid);
+        let followers = follow(&mut scene, IDLE_FOLLOWERS);
+        wait_until_printed(&scene, followers, leader);
+        thread::sleep(SETTLED);
+        let with = load(pid);
+        page.item(format_args!(
+            "{name}: the server uses {:.2} % of a core with {IDLE_FOLLOWERS} followers, and {:.2} % without them, over {IDLE_TIME:?}. \
+             Target: at most {:.0} % with them, {}.",
+            with * 100.0,
+            without * 100.0,
+            IDLE_TARGET * 100.0,
+            verdict(with <= IDLE_TARGET),
+        ));
+    }
+}
+
+/// Returns the part of a core that the process uses from now on.
+fn load(pid: u32) -> f64 {
+    let (start, before) = (Instant::now(), host::cpu(pid));
+    thread::sleep(IDLE_TIME);
+    let used = host::cpu(pid).saturating_sub(before);
+    used.as_secs_f64() / start.elapsed().as_secs_f64()
+}
+
 /// A line that a program printed.
-pub(crate) struct Printed {
-    pub(crate) program: usize,
-    pub(crate) at: Instant,
-    pub(crate) line: String,
+struct Printed {
+    program: usize,
+    at: Instant,
+    line: String,
 }
 
 /// The contenders for one lock, and its followers.
-pub(crate) struct Scene<'a> {
+struct Scene<'a> {
     peer: Peer<'a>,
     lock: &'a str,
     programs: Vec<Child>,
@@ -157,7 +229,7 @@ pub(crate) struct Scene<'a> {
 }
 
 impl<'a> Scene<'a> {
-    pub(crate) fn new(peer: Peer<'a>, lock: &'a str) -> Self {
+    fn new(peer: Peer<'a>, lock: &'a str) -> Self {
         let (sender, printed) = mpsc::channel();
         Self {
             peer,
@@ -169,7 +241,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Starts a contender, and returns its number.
-    pub(crate) fn contend(&mut self) -> usize {
+    fn contend(&mut self) -> usize {
         let name = contender_name(self.programs.len());
         self.start(&match self.peer {
             Peer::Dlock(site) => {
@@ -181,7 +253,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Starts a program that prints the name of each new leader, and returns its number.
-    pub(crate) fn follow(&mut self) -> usize {
+    fn follow(&mut self) -> usize {
         self.start(&match self.peer {
             Peer::Dlock(site) => dlock(&site.database, &["leader", self.lock, "--follow"]),
             Peer::Etcd(etcd) => etcd.client(&["elect", "--listen", self.lock]),
@@ -203,13 +275,13 @@ impl<'a> Scene<'a> {
     }
 
     /// Returns the next line of any program.
-    pub(crate) fn next_line(&self) -> Printed {
+    fn next_line(&self) -> Printed {
         let printed = self.printed.recv_timeout(PATIENCE);
         printed.expect("a program prints a line")
     }
 
     /// Returns the contender that is granted the lock next, and the time at which its line was read.
-    pub(crate) fn next_grant(&self) -> (usize, Instant) {
+    fn next_grant(&self) -> (usize, Instant) {
         let mark = match self.peer {
             Peer::Dlock(_) => r#""event":"granted""#,
             // The key of the contender.
@@ -223,8 +295,8 @@ impl<'a> Scene<'a> {
         }
     }
 
-    pub(crate) fn wait_until_queued(&self, waiters: usize) {
-        eventually("all contenders wait", Duration::from_millis(20), || {
+    fn wait_until_queued(&self, waiters: usize) {
+        eventually("all contenders wait", || {
             waiters
                 == match self.peer {
                     Peer::Dlock(site) => queued(site, self.lock).len(),
@@ -235,7 +307,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Makes the holder release the lock, and returns the time of the request.
-    pub(crate) fn end(&mut self, holder: usize) -> Instant {
+    fn end(&mut self, holder: usize) -> Instant {
         let program = &mut self.programs[holder];
         let at = Instant::now();
         match self.peer {
@@ -259,7 +331,7 @@ impl Drop for Scene<'_> {
 }
 
 /// Returns the name of the contender with this number.
-pub(crate) fn contender_name(number: usize) -> String {
+fn contender_name(number: usize) -> String {
     format!("contender-{number}")
 }
 

@@ -10,13 +10,12 @@
 //! - `timestamp_command` is the command under the lock. It is this program in another mode, and records when it ran.
 //! - `competitor` contains the compared programs, with `zookeeper`. `crowd` has their holders and waiters.
 //! - `guard` compares dlock with its `limits`, also for the section `handover`.
-//! - `holds` compares `dlock hold` with `etcdctl elect`, also with `followers` of the leader.
+//! - `holds` compares `dlock hold` with `etcdctl elect`.
 //! - `shapes` compares shared locks and slots.
 //! - `order` measures the sections `order` and `thousand`, and `takeover` measures lost holders.
 
 mod competitor;
 mod crowd;
-mod followers;
 mod guard;
 mod holds;
 mod limits;

@@ -6,11 +6,11 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
-use testkit::bench::fifo::eventually;
 use testkit::bench::markdown::{Page, verdict};
 use testkit::bench::sample::percentile;
 use testkit::bench::site::Site;
 use testkit::bench::{dlock, tied};
+use testkit::cli_runner::eventually;
 use testkit::command::Stage;
 use testkit::holder::Holder;
 
@@ -85,14 +85,14 @@ fn lag(site: &Site, fault: Fault, ttl: u64, action: &str) -> f64 {
     let mut next = dlock(&site.database, &["exec", "-a", action, &ttl_option, "--"]);
     next.args(timestamp_command::command(&log, "next", "0"));
     let mut next = tied(&next).spawn().expect("setpriv is installed");
-    eventually("the waiter waits", PAUSE, || {
-        queued(site, action).len() == 1
-    });
+    eventually("the waiter waits", || queued(site, action).len() == 1);
     let mut session = site.database.admin_conn();
     let query = format!("SELECT renewals FROM dlock_lock WHERE action='{action}'");
     let mut renewals = || -> Option<u64> { session.query_first(&query).expect("a row") };
     let before = renewals();
-    eventually("the lease is renewed", PAUSE, || renewals() > before);
+    while renewals() == before {
+        thread::sleep(PAUSE);
+    }
     let failed = timestamp_command::now();
     inject(&holder);
     let status = next.wait().expect("a child can be waited for");

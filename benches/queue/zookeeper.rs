@@ -5,10 +5,9 @@
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
-use testkit::bench::fifo::eventually;
 use testkit::bench::{bare, tied};
+use testkit::cli_runner::eventually;
 use testkit::middle::free_port;
 
 /// The contender with kazoo.
@@ -57,9 +56,7 @@ impl ZooKeeper {
         // The HTTP server for administrators always listens on port 8080, which may be in use.
         server.env("JDK_JAVA_OPTIONS", "-Dzookeeper.admin.enableServer=false");
         let server = tied(&server).spawn().expect("setpriv is installed");
-        eventually("ZooKeeper starts", Duration::from_millis(100), || {
-            TcpStream::connect(&address).is_ok()
-        });
+        eventually("ZooKeeper starts", || TcpStream::connect(&address).is_ok());
         Self {
             server,
             address,

@@ -2,17 +2,15 @@
 
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
 
 use testkit::bench::etcd::Etcd;
-use testkit::bench::fifo::eventually;
 use testkit::bench::markdown::{Page, verdict};
 use testkit::bench::population::{ACTION, HELD, Population};
 use testkit::bench::sample::millis;
 use testkit::bench::timing::{self, Record};
 use testkit::bench::traffic::traffic;
 use testkit::bench::{host, tied};
-use testkit::cli_runner::{Dlock, Running};
+use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::holder::Holder;
 use testkit::servers::{Flavour, Server};
 
@@ -47,9 +45,7 @@ impl Site {
             let holder = Holder::on(&population.database, &[]);
             let waiter = ["exec", "-a", ACTION, "--", "true"];
             let waiter = Dlock::on(&population.database, waiter).start();
-            eventually("the waiter waits", Duration::from_millis(20), || {
-                population.waiting() == 1
-            });
+            eventually("the waiter waits", || population.waiting() == 1);
             (holder, waiter)
         });
         Self {
@@ -91,9 +87,7 @@ fn one(page: &mut Page, sites: &[Site; 2], etcd: &Etcd, rounds: usize) {
         let lock = tied(&etcd.lock(ACTION, command)).spawn();
         lock.expect("setpriv is installed")
     });
-    eventually("the waiter waits", Duration::from_millis(20), || {
-        etcd.queue(ACTION) == 2
-    });
+    eventually("the waiter waits", || etcd.queue(ACTION) == 2);
     let status = ["status", ACTION];
     let mut programs = vec![("`etcdctl get --prefix init/`".to_owned(), etcd.get(ACTION))];
     let ours = sites.iter();

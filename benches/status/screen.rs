@@ -8,7 +8,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::process::Child;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
@@ -34,63 +34,39 @@ const COLUMNS: u16 = 80;
 /// Target: the maximum time until the first screen, beyond the query.
 const LIMIT: Duration = Duration::from_millis(100);
 
-/// Where `dlock status --all` writes the table.
-#[derive(Clone, Copy)]
-enum Output {
-    Pipe,
-    WidePipe,
-    Terminal,
-}
-
-const OUTPUTS: [(Output, &str); 3] = [
-    (Output::Pipe, "`dlock status --all`, pipe"),
-    (Output::WidePipe, "`dlock status --all --wide`, pipe"),
-    (
-        Output::Terminal,
-        "`dlock status --all`, terminal with 80 columns",
-    ),
+/// The compared runs: the name, the arguments, and true for a terminal instead of a pipe.
+const OUTPUTS: [(&str, &[&str], bool); 3] = [
+    ("pipe", &["status", "--all"], false),
+    ("pipe, `--wide`", &["status", "--all", "--wide"], false),
+    ("terminal with 80 columns", &["status", "--all"], true),
 ];
 
-impl Output {
-    /// Starts the program. Returns the process, and the output to read.
-    fn start(self, population: &Population) -> (Child, File) {
-        let arguments: &[&str] = match self {
-            Self::WidePipe => &["status", "--all", "--wide"],
-            Self::Pipe | Self::Terminal => &["status", "--all"],
-        };
-        let mut command = population.dlock(arguments);
-        let (output, input) = match self {
-            Self::Terminal => open_pty(COLUMNS, u16::try_from(LINES).expect("a small number")),
-            Self::Pipe | Self::WidePipe => {
-                let (output, input) = std::io::pipe().expect("a descriptor is available");
-                let [output, input] =
-                    [output.into(), input.into()].map(|end: std::os::fd::OwnedFd| File::from(end));
-                (output, input)
-            }
-        };
-        let child = command.stdout(input).spawn().expect("dlock starts");
-        (child, output)
-    }
-
-    /// Runs the program once. Returns the time until the first screen was read.
-    fn run(self, population: &Population) -> Duration {
-        let start = Instant::now();
-        let (mut child, mut output) = self.start(population);
-        let mut first = None;
-        let mut lines = 0;
-        let mut bytes = vec![0; 1 << 16];
-        // When the program has ended, a read of a pipe returns 0, and a read of a terminal fails.
-        while let Ok(count @ 1..) = output.read(&mut bytes) {
-            lines += bytes[..count].split(|byte| *byte == b'\n').count() - 1;
-            if lines >= LINES && first.is_none() {
-                first = Some(start.elapsed());
-            }
+/// Runs dlock once. Returns the time until the first screen was read.
+fn first_screen(population: &Population, arguments: &[&str], is_terminal: bool) -> Duration {
+    let start = Instant::now();
+    let (mut output, input): (File, File) = if is_terminal {
+        open_pty(COLUMNS, u16::try_from(LINES).expect("a small number"))
+    } else {
+        let (output, input) = std::io::pipe().expect("a descriptor is available");
+        (OwnedFd::from(output).into(), OwnedFd::from(input).into())
+    };
+    let mut child = (population.dlock(arguments).stdout(input))
+        .spawn()
+        .expect("dlock starts");
+    let mut first = None;
+    let mut lines = 0;
+    let mut bytes = vec![0; 1 << 16];
+    // When the program has ended, a read of a pipe returns 0, and a read of a terminal fails.
+    while let Ok(count @ 1..) = output.read(&mut bytes) {
+        lines += bytes[..count].split(|byte| *byte == b'\n').count() - 1;
+        if lines >= LINES && first.is_none() {
+            first = Some(start.elapsed());
         }
-        let status = child.wait().expect("dlock is a child");
-        assert!(status.success(), "dlock status: {status}");
-        assert!(lines >= ACTIONS as usize, "{lines} lines");
-        first.expect("the first lines were read")
     }
+    let status = child.wait().expect("dlock is a child");
+    assert!(status.success(), "dlock status: {status}");
+    assert!(lines >= ACTIONS as usize, "{lines} lines");
+    first.expect("the first lines were read")
 }
 
 /// Returns the statement that `dlock status --all` sends, from the server's general log.
@@ -132,15 +108,15 @@ pub(crate) fn section(page: &mut Page, rounds: usize) {
         let server = Server::start(flavour, &[]);
         let population = Population::with_waiters(&server, ACTIONS, HELD, AWAITED);
         let statement = statement(&server, &population);
-        for (output, name) in OUTPUTS {
+        for (name, arguments, is_terminal) in OUTPUTS {
             let times = in_turn(2, WARM_UP + rounds, |program, _| {
                 vec![match program {
                     0 => query(&population, &statement),
-                    _ => output.run(&population),
+                    _ => first_screen(&population, arguments, is_terminal),
                 }]
             });
             let [query, first] = [&times[0][WARM_UP..], &times[1][WARM_UP..]];
-            rows.push(row(format!("{name}, {}", flavour.product()), query, first));
+            rows.push(row(format!("{}, {name}", flavour.product()), query, first));
         }
     }
     page.section(

@@ -1,7 +1,6 @@
 //! Tools for benchmarks and long runs: the compared programs, large databases, measurements, and pages with results.
 
 pub mod etcd;
-pub mod fifo;
 pub mod host;
 pub mod markdown;
 pub mod population;

@@ -10,6 +10,7 @@ use std::thread;
 use fantoccini::wd::WebDriverCompatibleCommand;
 use fantoccini::{Client, ClientBuilder, Locator};
 use hyper::Method;
+use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
@@ -50,15 +51,9 @@ const DRIVER: &str = r#"
 /// Maximum number of browsers that run at the same time. A browser needs seconds of processor time to start.
 const MAX_BROWSERS: usize = 2;
 
-/// The browsers that no test uses.
-static IDLE: Mutex<Vec<Session>> = Mutex::new(Vec::new());
-
-/// Number of [`Turn`]s.
-static TURNS: Mutex<usize> = Mutex::new(0);
-static ENDED: Condvar = Condvar::new();
-
-/// The right to use a browser. It ends with the value, also if a test or the browser fails.
-struct Turn;
+/// The browsers that no test uses, and the number of those that a test uses.
+static POOL: Mutex<(Vec<Session>, usize)> = Mutex::new((Vec::new(), 0));
+static RETURNED: Condvar = Condvar::new();
 
 /// A running browser, which one test at a time uses.
 struct Session {
@@ -76,21 +71,28 @@ pub struct Browser {
     _turn: Turn,
 }
 
+/// The right to use a browser. It ends with the value, also if a test or the browser fails.
+struct Turn;
+
 impl Turn {
-    /// Waits while [`MAX_BROWSERS`] browsers are used.
-    fn start() -> Self {
-        let turns = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
-        let turns = ENDED.wait_while(turns, |turns| *turns >= MAX_BROWSERS);
-        *turns.unwrap_or_else(PoisonError::into_inner) += 1;
-        Self
+    /// Waits while [`MAX_BROWSERS`] browsers are used. Also returns an idle browser.
+    fn start() -> (Self, Option<Session>) {
+        let waited = RETURNED.wait_while(pool(), |(_, used)| *used >= MAX_BROWSERS);
+        let mut pool = waited.unwrap_or_else(PoisonError::into_inner);
+        pool.1 += 1;
+        (Self, pool.0.pop())
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        *TURNS.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        ENDED.notify_one();
+        pool().1 -= 1;
+        RETURNED.notify_one();
     }
+}
+
+fn pool() -> MutexGuard<'static, (Vec<Session>, usize)> {
+    POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Session {
@@ -110,12 +112,9 @@ impl Session {
             .spawn()
             .expect("sh runs");
         let output = driver.stdout.take().expect("a pipe");
-        let mut lines = BufReader::new(output).lines();
-        let started = lines.find(|line| {
-            line.as_ref()
-                .is_ok_and(|line| line.contains("started successfully"))
-        });
-        assert!(started.is_some(), "chromedriver does not start");
+        let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+        let is_started = lines.any(|line| line.contains("started successfully"));
+        assert!(is_started, "chromedriver does not start");
         let options = json!({
             "binary": fetched("chromium"),
             "args": [
@@ -130,14 +129,14 @@ impl Session {
         });
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("the runtime starts");
-        let mut capabilities = serde_json::Map::new();
-        capabilities.insert("goog:chromeOptions".to_owned(), options);
-        let client = runtime.block_on(async {
-            let mut builder =
-                ClientBuilder::new(hyper_util::client::legacy::connect::HttpConnector::new());
-            let builder = builder.capabilities(capabilities);
-            builder.connect(&format!("http://127.0.0.1:{port}")).await
-        });
+        let mut builder = ClientBuilder::new(HttpConnector::new());
+        builder.capabilities(
+            [("goog:chromeOptions".to_owned(), options)]
+                .into_iter()
+                .collect(),
+        );
+        let url = format!("http://127.0.0.1:{port}");
+        let client = runtime.block_on(builder.connect(&url));
         Self {
             runtime,
             client: client.expect("the browser starts"),
@@ -158,8 +157,7 @@ impl Browser {
     /// Returns a browser with an empty window. Waits for a turn.
     #[track_caller]
     pub fn start(look: Look) -> Self {
-        let turn = Turn::start();
-        let session = idle().pop();
+        let (turn, session) = Turn::start();
         let browser = Self {
             session: Some(session.unwrap_or_else(Session::start)),
             scripts: RefCell::default(),
@@ -172,24 +170,21 @@ impl Browser {
     /// Changes the window.
     #[track_caller]
     pub fn looks(&self, look: Look) {
-        let Look {
-            width,
-            height,
-            is_dark,
-        } = look;
-        self.devtools(
-            "Emulation.setDeviceMetricsOverride",
-            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false }),
-        );
-        let colours = if is_dark { "dark" } else { "light" };
-        self.devtools(
-            "Emulation.setEmulatedMedia",
-            json!({ "features": [{ "name": "prefers-color-scheme", "value": colours }] }),
-        );
+        let (width, height) = (look.width, look.height);
+        let size =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.devtools("Emulation.setDeviceMetricsOverride", size);
+        let colours = if look.is_dark { "dark" } else { "light" };
+        let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": colours }] });
+        self.devtools("Emulation.setEmulatedMedia", media);
     }
 
     fn session(&self) -> &Session {
         self.session.as_ref().expect("the browser runs")
+    }
+
+    fn client(&self) -> &Client {
+        &self.session().client
     }
 
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
@@ -202,10 +197,6 @@ impl Browser {
         let command = DevToolsCommand { name, parameters };
         let result = self.block_on(self.client().issue_cmd(command));
         result.expect("the browser accepts the command")
-    }
-
-    fn client(&self) -> &Client {
-        &self.session().client
     }
 
     /// Opens `url`.
@@ -252,24 +243,19 @@ impl Browser {
     /// Types `keys` into the element that has the focus.
     #[track_caller]
     pub fn types(&self, keys: &str) {
-        self.block_on(async {
-            let element = self
-                .client()
-                .active_element()
-                .await
-                .expect("an element has the focus");
-            element.send_keys(keys).await.expect("the keys are sent");
-        });
+        let element = self.block_on(self.client().active_element());
+        let element = element.expect("an element has the focus");
+        self.block_on(element.send_keys(keys))
+            .expect("the keys are sent");
     }
 
     /// Clicks the first element that `selector` selects.
     #[track_caller]
     pub fn clicks(&self, selector: &str) {
-        self.block_on(async {
-            let element = self.client().find(Locator::Css(selector)).await;
-            let element = element.expect("the element exists");
-            element.click().await.expect("the element can be clicked");
-        });
+        let element = self.block_on(self.client().find(Locator::Css(selector)));
+        let element = element.expect("the element exists");
+        self.block_on(element.click())
+            .expect("the element can be clicked");
     }
 
     /// Returns an image of the window in the format PNG.
@@ -312,11 +298,7 @@ impl Drop for Browser {
                 self.devtools(name, json!({ "identifier": identifier }));
             }
             self.open("about:blank");
-            idle().extend(self.session.take());
+            pool().0.extend(self.session.take());
         }
     }
-}
-
-fn idle() -> MutexGuard<'static, Vec<Session>> {
-    IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex, Once};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::servers::Database;
 
@@ -61,11 +62,7 @@ impl Dlock {
     pub fn of<S: AsRef<OsStr>>(program: &Path, arguments: impl IntoIterator<Item = S>) -> Self {
         hear_all_signals();
         let mut command = Command::new(program);
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("DLOCK_") {
-                command.env_remove(name);
-            }
-        }
+        remove_settings(&mut command);
         command.env("XDG_CONFIG_HOME", "/nonexistent");
         assert!(
             !Path::new("/etc/dlock.cnf").exists(),
@@ -150,6 +147,15 @@ impl Dlock {
     }
 }
 
+/// Removes the variables that configure dlock from the environment of `command`.
+pub fn remove_settings(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("DLOCK_") {
+            command.env_remove(name);
+        }
+    }
+}
+
 /// Resets ignored signals to their default actions, as for a program that is started from a terminal. If a script runs
 /// the tests in the background, the test process ignores SIGINT and SIGQUIT, and its descendants would ignore them too.
 pub fn hear_all_signals() {
@@ -192,10 +198,7 @@ impl Pipe {
 
     /// Waits until every process has closed the write end of the pipe, and returns everything that was written.
     fn all(&mut self) -> String {
-        let reader = self
-            .reader
-            .take()
-            .expect("the pipe is read to its end only once");
+        let reader = self.reader.take().expect("the pipe is read only once");
         eventually("all processes have closed the output", || {
             reader.is_finished()
         });
@@ -212,11 +215,8 @@ impl Running {
     #[track_caller]
     pub fn wait_for_output(&self, text: &str) {
         let is_printed = happens(|| self.stderr_so_far().contains(text));
-        assert!(
-            is_printed,
-            "never printed: {text}; but {:?}",
-            self.stderr_so_far()
-        );
+        let printed = self.stderr_so_far();
+        assert!(is_printed, "never printed: {text}; but {printed:?}");
     }
 
     /// Returns the text that dlock has printed on stdout so far.
@@ -246,7 +246,7 @@ impl Running {
         });
         for pid in processes.iter().rev() {
             // The kernel kills the command when its monitor dies.
-            signal_if_alive(*pid, "KILL");
+            signal_if_alive(*pid, Signal::KILL);
         }
     }
 
@@ -280,7 +280,7 @@ fn stop_tree(pid: u32) -> Vec<u32> {
         let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
             continue;
         };
-        signal_if_alive(pid, "STOP");
+        signal_if_alive(pid, Signal::STOP);
         for task in tasks {
             let children = task.expect("a thread").path().join("children");
             let children = fs::read_to_string(children).unwrap_or_default();
@@ -293,13 +293,10 @@ fn stop_tree(pid: u32) -> Vec<u32> {
 
 /// Sends `signal` to the process `pid`, unless it has ended.
 #[track_caller]
-fn signal_if_alive(pid: u32, signal: &str) {
-    let kill = Command::new("kill")
-        .args([format!("-{signal}"), pid.to_string()])
-        .output();
-    let is_sent = kill.expect("kill runs").status.success();
-    let is_dead = !crate::command::is_alive(&pid.to_string());
-    assert!(is_sent || is_dead, "kill -{signal} {pid}");
+fn signal_if_alive(pid: u32, signal: Signal) {
+    let process = Pid::from_raw(pid.cast_signed()).expect("a process id is positive");
+    let sent = kill_process(process, signal);
+    assert!(matches!(sent, Ok(()) | Err(Errno::SRCH)), "{pid}: {sent:?}");
 }
 
 impl Drop for Running {
@@ -335,10 +332,13 @@ pub fn eventually(what: &str, condition: impl FnMut() -> bool) {
 fn happens(mut condition: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
     while !condition() {
-        if started.elapsed() >= 4 * PATIENCE {
+        let elapsed = started.elapsed();
+        if elapsed >= 4 * PATIENCE {
             return false;
         }
-        thread::sleep(Duration::from_millis(5));
+        // Many conditions connect to a server, so a long wait checks less often.
+        let pause = (elapsed / 20).clamp(Duration::from_millis(5), Duration::from_millis(25));
+        thread::sleep(pause);
     }
     true
 }

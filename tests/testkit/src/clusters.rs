@@ -151,13 +151,11 @@ impl Group {
             let threads: Vec<_> = (0..3).map(|_| scope.spawn(start)).collect();
             let servers = threads.into_iter().map(ScopedJoinHandle::join);
             servers
-                .map(|server| server.expect("the server starts"))
-                .collect()
+                .collect::<Result<_, _>>()
+                .expect("the servers start")
         });
-        let addresses: Vec<String> = members
-            .iter()
-            .filter_map(|member| value(member, "SELECT @@group_replication_local_address"))
-            .collect();
+        let address = |member| value(member, "SELECT @@group_replication_local_address");
+        let addresses: Vec<String> = members.iter().filter_map(address).collect();
         for member in &members {
             // All statements run in one session, because the first one applies to the session.
             run(
@@ -199,11 +197,8 @@ impl Group {
     /// Waits until all members have applied the transactions of the first one.
     #[track_caller]
     pub fn wait_applied(&self) {
-        let done = value(&self.members[0], "SELECT @@gtid_executed").expect("the group uses GTIDs");
-        let done = done.replace('\n', "");
         for member in &self.members {
-            let wait = format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{done}',60)");
-            assert_eq!(value(member, &wait).as_deref(), Some("0"), "{done}");
+            wait_replicated(&self.members[0], member);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Commands that dlock runs in a test, and that the test can observe and control. A command writes to a fifo when the
 //! command runs, and continues when the test writes to another fifo, so the tests need no fixed delays.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, flock, mknodat};
 use tempfile::TempDir;
 
 use crate::cli_runner::{PATIENCE, eventually};
@@ -33,10 +33,14 @@ impl Stage {
     /// Creates the fifo `name` and returns its path.
     pub fn fifo(&self, name: &str) -> PathBuf {
         let path = self.path(name);
-        let made = Command::new("mkfifo").arg(&path).status();
-        assert!(made.expect("mkfifo runs").success(), "mkfifo {name}");
+        make_fifo(&path);
         path
     }
+}
+
+pub fn make_fifo(path: &Path) {
+    let mode = Mode::from_raw_mode(0o666);
+    mknodat(CWD, path, FileType::Fifo, mode, 0).expect("a fifo can be created");
 }
 
 /// A file that a command locks. Every process that the command starts inherits the descriptor and with it the lock, so
@@ -82,16 +86,23 @@ pub fn read_message(fifo: &Path) -> String {
 /// Waits for a command to read `fifo`, and writes `word` to `fifo`, so that the command continues.
 #[track_caller]
 pub fn write_message(fifo: &Path, word: &str) {
-    /// Makes `open` fail if no process reads the fifo. Without this flag, `open` would wait for a reader.
-    const O_NONBLOCK: i32 = 0o4000;
-    let mut open = None;
-    eventually("the command reads the fifo", || {
-        let mut options = OpenOptions::new();
-        open = options.write(true).custom_flags(O_NONBLOCK).open(fifo).ok();
-        open.is_some()
+    writeln!(wait_for_reader(fifo), "{word}").expect("the fifo can be written");
+}
+
+/// Waits until a process has opened `fifo` for reading. Returns the write end.
+#[track_caller]
+pub fn wait_for_reader(fifo: &Path) -> File {
+    let mut options = OpenOptions::new();
+    // Without this flag, `open` would wait for a reader.
+    options
+        .write(true)
+        .custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let mut writer = None;
+    eventually("a process reads the fifo", || {
+        writer = options.open(fifo).ok();
+        writer.is_some()
     });
-    let mut fifo = open.expect("the fifo is open");
-    writeln!(fifo, "{word}").expect("the fifo can be written");
+    writer.expect("the fifo is open")
 }
 
 /// Sends `signal` (a name without SIG, or a number) to the process `pid`.

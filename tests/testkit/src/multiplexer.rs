@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use crate::proxy::packet;
-use crate::proxy::wire::{Progress, payload, take};
+use crate::proxy::wire::{Progress, payload};
 
 /// The request that ends a session.
 const QUIT: [u8; 1] = [1];
@@ -29,7 +29,8 @@ pub fn to(port: u16) -> u16 {
         for client in listener.incoming() {
             let session = Arc::clone(&session);
             thread::spawn(move || {
-                let client = Wire::new(client?);
+                let client = client?;
+                client.set_nodelay(true)?;
                 serve(port, client, &session)
             });
         }
@@ -39,93 +40,70 @@ pub fn to(port: u16) -> u16 {
 
 /// The session that all clients share.
 struct Session {
-    server: Wire,
+    server: TcpStream,
     greeting: Vec<u8>,
 }
 
-/// A connection that is read and written packet by packet.
-struct Wire {
-    stream: TcpStream,
-    pending: Vec<u8>,
-}
-
-impl Wire {
-    fn new(stream: TcpStream) -> Self {
-        let _ = stream.set_nodelay(true);
-        Self {
-            stream,
-            pending: Vec::new(),
-        }
-    }
-
-    /// Reads the next packet, including its header.
-    fn receive(&mut self) -> io::Result<Vec<u8>> {
-        loop {
-            if let Some(packet) = take(&mut self.pending) {
-                return Ok(packet);
-            }
-            let mut buffer = [0; 4096];
-            match self.stream.read(&mut buffer)? {
-                0 => return Err(ErrorKind::UnexpectedEof.into()),
-                length => self.pending.extend_from_slice(&buffer[..length]),
-            }
-        }
-    }
-
-    fn send(&mut self, packet: &[u8]) -> io::Result<()> {
-        self.stream.write_all(packet)
-    }
+/// Reads the next packet, including its header.
+fn receive(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let mut packet = vec![0; 4];
+    stream.read_exact(&mut packet)?;
+    let length = u32::from_le_bytes([packet[0], packet[1], packet[2], 0]);
+    packet.resize(4 + length as usize, 0);
+    stream.read_exact(&mut packet[4..])?;
+    Ok(packet)
 }
 
 /// Serves one client until the client disconnects.
-fn serve(port: u16, mut client: Wire, session: &Mutex<Option<Session>>) -> io::Result<()> {
+fn serve(port: u16, mut client: TcpStream, session: &Mutex<Option<Session>>) -> io::Result<()> {
     let locked = || session.lock().unwrap_or_else(PoisonError::into_inner);
     {
         let mut session = locked();
         match &*session {
             None => *session = Some(log_in(port, &mut client)?),
             Some(session) => {
-                client.send(&session.greeting)?;
-                client.receive()?;
-                client.send(&packet(2, &OK))?;
+                client.write_all(&session.greeting)?;
+                receive(&mut client)?;
+                client.write_all(&packet(2, &OK))?;
             }
         }
     }
     loop {
-        let request = client.receive()?;
+        let request = receive(&mut client)?;
         if payload(&request) == QUIT {
             return Ok(());
         }
         let mut session = locked();
         let server = &mut session.as_mut().expect("a client has logged in").server;
-        server.send(&request)?;
+        server.write_all(&request)?;
         let mut progress = Progress::default();
         let mut is_last = false;
         while !is_last {
-            let response = server.receive()?;
+            let response = receive(server)?;
             is_last = progress.ends_with(payload(&response));
             // Other clients need the session, so this loop reads the whole response even if this client has
             // disconnected.
-            let _ = client.send(&response);
+            let _ = client.write_all(&response);
         }
     }
 }
 
 /// Forwards the login of the first client.
-fn log_in(port: u16, client: &mut Wire) -> io::Result<Session> {
-    let mut server = Wire::new(TcpStream::connect((Ipv4Addr::LOCALHOST, port))?);
-    let greeting = server.receive()?;
-    client.send(&greeting)?;
+fn log_in(port: u16, client: &mut TcpStream) -> io::Result<Session> {
+    let mut server = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+    server.set_nodelay(true)?;
+    let greeting = receive(&mut server)?;
+    client.write_all(&greeting)?;
     loop {
-        server.send(&client.receive()?)?;
+        server.write_all(&receive(client)?)?;
         // The packet [1, 3] means that the password is in the server's cache. The client sends nothing after this
         // packet.
-        let mut response = server.receive()?;
+        let mut response = receive(&mut server)?;
         while payload(&response) == [1, 3] {
-            client.send(&response)?;
-            response = server.receive()?;
+            client.write_all(&response)?;
+            response = receive(&mut server)?;
         }
-        client.send(&response)?;
+        client.write_all(&response)?;
         match payload(&response).first() {
             Some(0) => return Ok(Session { server, greeting }),
             Some(0xff) => return Err(ErrorKind::PermissionDenied.into()),

@@ -4,7 +4,7 @@
 //! The refusing server runs in a thread that ends with the test process.
 
 use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener};
+use std::net::{Shutdown, TcpListener};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::thread;
@@ -12,7 +12,8 @@ use std::{fs, process};
 
 use crate::cli_runner::Dlock;
 use crate::compiler::{LIBRARY, compile};
-use crate::proxy::packet;
+pub use crate::proxy::local;
+use crate::proxy::wire::error;
 
 /// Starts a server that sends the error `code` with the message `text` on every connection, and returns the port of the
 /// server.
@@ -20,10 +21,7 @@ use crate::proxy::packet;
 pub fn refusing(code: u16, text: &str) -> u16 {
     let listener = TcpListener::bind(local(0)).expect("127.0.0.1 has a free port");
     let port = listener.local_addr().expect("the listener is bound").port();
-    let mut payload = vec![0xff];
-    payload.extend_from_slice(&code.to_le_bytes());
-    payload.extend_from_slice(text.as_bytes());
-    let error = packet(0, &payload);
+    let error = error(0, code, text);
     thread::spawn(move || {
         for client in listener.incoming() {
             let mut client = client.expect("a connection can be accepted");
@@ -91,9 +89,4 @@ fn build_resolver() -> PathBuf {
     // The rename is atomic, so another test process finds either no library or the whole library.
     fs::rename(&unfinished, &library).expect("the folder is writable");
     library
-}
-
-/// Returns the address 127.0.0.1 with `port`.
-pub fn local(port: u16) -> SocketAddr {
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
 }

@@ -2,29 +2,11 @@
 //! and middlebox faults.
 //!
 //! ```text
-//! let proxy = Proxy::to(server.port());              // dlock connects to proxy.port()
+//! let proxy = Proxy::to(server.port());                    // dlock connects to proxy.port()
 //! let case = proxy.next(Kind::Renew, Fault::LoseResponse); // loses the response to the next renewal
-//! let all = proxy.every(Kind::Release, Fault::Reset);   // resets the connection at every release from now on
-//! case.wait();                                       // waits until the fault is injected
-//! let bytes = case.response();                          // the server's response
-//! all.lift();                                        // ends the fault
-//!
-//! let error = error_packet(1205, "Lock wait timeout exceeded");
-//! proxy.next(Kind::TryAcquire, Fault::Respond(error.clone()));   // not delivered; the client gets this error
-//! proxy.next(Kind::TryAcquire, Fault::RespondAfter(error));      // executed; the client gets this error
-//!
-//! let late = proxy.next(Kind::TryAcquire, Fault::HoldRequest);  // also HoldResponse
-//! late.wait(); late.let_go();                        // delivers the request, even if the client has disconnected
-//!
-//! proxy.requests(Flow::Hold); proxy.responses(Flow::Lose); proxy.both(Flow::Pass);  // current and new connections
-//! proxy.door(AcceptMode::Silent);                          // new connections: Open, Silent, Reset, Full, Refused
-//! proxy.retarget(other_port);                        // the target of new connections
-//! proxy.reset(); proxy.close();                      // ends current connections by RST or FIN
-//! proxy.inject(&bytes);                              // sends bytes to current clients
-//! proxy.asked(Kind::Renew); proxy.connections();     // the counts include lost and held requests
-//! proxy.wait_asked(Kind::Renew, 3); proxy.wait_connections(2);  // waits until the counts are reached
-//! proxy.forget_requests();                           // stops recording requests, for long runs
-//! proxy.sessions();                                  // waits until all connections have ended; all requests
+//! case.wait();                                             // waits until the fault is injected
+//! proxy.both(Flow::Hold);                                  // current and new connections
+//! proxy.door(AcceptMode::Silent);                          // new connections
 //! ```
 //!
 //! The proxy injects a fault into a response only after it has received the last packet of the response. At this point,
@@ -38,9 +20,8 @@ mod port;
 mod state;
 pub mod wire;
 
-use std::collections::HashMap;
 use std::io::{self, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread;
 use std::time::Duration;
@@ -85,8 +66,9 @@ pub enum Fault {
 pub type Alter = Arc<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
 
 /// The handling of all packets in one direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flow {
+    #[default]
     Pass,
     /// The proxy holds packets until the flow changes and then delivers them, as if a network cable had been unplugged
     /// and plugged in again.
@@ -98,8 +80,9 @@ pub enum Flow {
 }
 
 /// The handling of new connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AcceptMode {
+    #[default]
     Open,
     /// The proxy accepts connections and sends nothing.
     Silent,
@@ -153,18 +136,9 @@ impl Proxy {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 target: port,
-                door: AcceptMode::Open,
                 is_listening: true,
-                requests: Flow::Pass,
-                responses: Flow::Pass,
-                injections: Vec::new(),
-                rewrite: None,
-                greeting: None,
-                sessions: Vec::new(),
                 keeps_texts: true,
-                asked: HashMap::new(),
-                connections: Vec::new(),
-                silent: Vec::new(),
+                ..State::default()
             }),
             changed: Condvar::new(),
         });
@@ -194,11 +168,8 @@ impl Proxy {
     /// Replaces `original` with `replacement` in every later query. Both strings must have the same length.
     #[track_caller]
     pub fn rewrite(&self, original: &'static str, replacement: &'static str) {
-        assert_eq!(
-            original.len(),
-            replacement.len(),
-            "the strings have different lengths"
-        );
+        let [old, new] = [original, replacement].map(str::len);
+        assert_eq!(old, new, "the strings have different lengths");
         self.shared.locked().rewrite = Some((original, replacement));
     }
 
@@ -207,10 +178,9 @@ impl Proxy {
     pub fn forget_requests(&self) {
         self.shared.change(|state| {
             state.keeps_texts = false;
-            state
-                .sessions
-                .iter_mut()
-                .for_each(|session| session.requests.clear());
+            for session in &mut state.sessions {
+                session.requests.clear();
+            }
         });
     }
 
@@ -221,15 +191,15 @@ impl Proxy {
 
     /// Injects `fault` into the next request of this kind. Several faults for one kind apply in the order of the calls.
     pub fn next(&self, kind: Kind, fault: Fault) -> Case {
-        self.add_injection(kind, fault, 1)
+        self.inject_into(kind, fault, 1)
     }
 
     /// Injects `fault` into every request of this kind until [`Case::lift`].
     pub fn every(&self, kind: Kind, fault: Fault) -> Case {
-        self.add_injection(kind, fault, usize::MAX)
+        self.inject_into(kind, fault, usize::MAX)
     }
 
-    fn add_injection(&self, kind: Kind, fault: Fault, left: usize) -> Case {
+    fn inject_into(&self, kind: Kind, fault: Fault, left: usize) -> Case {
         let mut state = self.shared.locked();
         state.injections.push(Injection {
             kind,
@@ -375,9 +345,8 @@ impl Case {
 
     /// Returns the server's response to the most recent request that the fault affected.
     pub fn response(&self) -> Vec<u8> {
-        self.shared.locked().injections[self.number]
-            .response
-            .clone()
+        let state = self.shared.locked();
+        state.injections[self.number].response.clone()
     }
 
     /// Delivers the held packet. From now on, this fault holds no packet.
@@ -394,6 +363,6 @@ impl Case {
 }
 
 /// Returns the address 127.0.0.1 with `port`.
-fn local(port: u16) -> SocketAddr {
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
+pub fn local(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
 }

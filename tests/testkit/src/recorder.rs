@@ -30,7 +30,8 @@ pub fn fatal() -> impl Iterator<Item = i32> {
 /// - `record LOG GO` writes the line `up` to LOG and then appends the number of each signal that arrives. It exits with
 ///   the status that a test writes to the fifo GO.
 /// - `list FILE` writes the number, the flags and the path of each of its open descriptors to FILE.
-/// - `alarmed COMMAND…` sets an alarm that sends SIGALRM after 3 seconds, and then executes COMMAND.
+/// - `alarmed COMMAND…` sets an alarm that sends SIGALRM after 10 seconds, and then executes COMMAND. On a busy
+///   machine, dlock may need seconds to start its command.
 const SOURCE: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -67,7 +68,7 @@ static int list(const char *file) {
 int main(int count, char **words) {
     if (count == 3 && strcmp(words[1], "list") == 0) return list(words[2]);
     if (count > 2 && strcmp(words[1], "alarmed") == 0) {
-        struct itimerval timer = {{0, 0}, {3, 0}};
+        struct itimerval timer = {{0, 0}, {10, 0}};
         setitimer(ITIMER_REAL, &timer, NULL);
         execvp(words[2], words + 2);
         return 127;

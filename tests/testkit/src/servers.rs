@@ -18,6 +18,7 @@ use std::thread;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder};
+use url::form_urlencoded::byte_serialize;
 
 /// A release series of a server. The tests of the contract, of mutual exclusion, of the queue and of `dlock doctor` run
 /// on all series; the other tests run on one series of each [`Flavour`], or of one.
@@ -230,30 +231,34 @@ impl Server {
     /// Kills the server, as in a crash, and restarts it with the same data, port and socket.
     #[track_caller]
     pub fn restart(&mut self) {
-        self.script.send_command("restart");
-        self.ready = self.script.ready();
+        self.command("restart");
     }
 
     /// Restarts the server like [`Self::restart`], with `options` in place of the options of the start. The options must
     /// not contain spaces.
     #[track_caller]
     pub fn restart_with(&mut self, options: &[&str]) {
-        let command = format!("restart {}", options.join(" "));
-        self.script.send_command(&command);
-        self.ready = self.script.ready();
+        self.command(&format!("restart {}", options.join(" ")));
     }
 
     /// Copies the server's data as they are at this moment.
     #[track_caller]
     pub fn snapshot(&mut self) {
-        self.script.send_command("snapshot");
-        self.ready = self.script.ready();
+        self.command("snapshot");
     }
 
     /// Kills the server and restarts it with the data of the latest [`Self::snapshot`], and the same port and socket.
     #[track_caller]
     pub fn restore(&mut self) {
-        self.script.send_command("restore");
+        self.command("restore");
+    }
+
+    /// Sends `command` to the script, and waits until the server accepts connections.
+    #[track_caller]
+    fn command(&mut self, command: &str) {
+        let stdin = self.script.stdin.as_mut();
+        let stdin = stdin.expect("the pipe is open until the drop");
+        writeln!(stdin, "{command}").expect("the script reads its commands");
         self.ready = self.script.ready();
     }
 
@@ -294,12 +299,8 @@ impl Server {
     /// Returns the path of the disk of a server from [`Self::with_disk`]. The disk is mounted only in the server's
     /// mount namespace, so the path goes through /proc.
     pub fn disk(&self) -> PathBuf {
-        let dir = self.dir().strip_prefix("/").expect("the path is absolute");
-        Path::new("/proc")
-            .join(self.pid().to_string())
-            .join("root")
-            .join(dir)
-            .join("disk")
+        let (pid, dir) = (self.pid(), self.dir().display());
+        format!("/proc/{pid}/root{dir}/disk").into()
     }
 
     /// Returns the result of `SELECT VERSION()`.
@@ -374,7 +375,9 @@ impl Database {
 
     /// Returns the URL of this database with its account, over the Unix socket.
     pub fn socket_url(&self) -> String {
-        let socket = percent_encoded(self.socket.to_str().expect("the socket's path is UTF-8"));
+        let socket = self.socket.to_str().expect("the socket's path is UTF-8");
+        let socket: String = byte_serialize(socket.as_bytes()).collect();
+        let socket = socket.replace('+', "%20");
         format!(
             "mysql://{}:{}@localhost/{}?socket={socket}",
             self.user, self.password, self.name
@@ -389,12 +392,7 @@ impl Database {
 
     /// Creates the database and its account on the server of the connection `root`.
     pub fn create(&self, root: &mut Conn) {
-        let Self {
-            name,
-            user,
-            password,
-            ..
-        } = self;
+        let (name, user, password) = (&self.name, &self.user, &self.password);
         // In GRANT, unlike in other statements, the name of a database is a pattern, and `_` matches any character.
         let pattern = name.replace('_', "\\_");
         for statement in [
@@ -430,17 +428,6 @@ fn password() -> String {
     format!("pw{random:016x}")
 }
 
-/// Encodes every byte that could have a special meaning in the query part of a URL as `%XX`.
-fn percent_encoded(text: &str) -> String {
-    let encode = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' => {
-            char::from(byte).to_string()
-        }
-        _ => format!("%{byte:02X}"),
-    };
-    text.bytes().map(encode).collect()
-}
-
 /// The values that the script prints when the server accepts connections.
 pub(crate) struct Ready {
     pid: u32,
@@ -453,21 +440,19 @@ pub(crate) struct Ready {
 impl Ready {
     /// Parses `ready pid=… port=… socket=… dir=… version=…`. Returns None if the line has a different format.
     fn parse(line: &str) -> Option<Self> {
-        let mut values = line
-            .strip_prefix("ready ")?
-            .split(' ')
-            .map(|word| word.split_once('='));
-        let mut value = |name| {
-            values
-                .next()?
-                .and_then(|(found, value)| (found == name).then_some(value))
+        let values = line.strip_prefix("ready ")?.split(' ');
+        let values = values.map(|word| word.split_once('='));
+        let (names, values): (Vec<&str>, Vec<&str>) =
+            values.collect::<Option<Vec<_>>>()?.into_iter().unzip();
+        let [pid, port, socket, dir, version] = values[..] else {
+            return None;
         };
-        Some(Self {
-            pid: value("pid")?.parse().ok()?,
-            port: value("port")?.parse().ok()?,
-            socket: value("socket")?.into(),
-            dir: value("dir")?.into(),
-            version: value("version")?.to_owned(),
+        (names == ["pid", "port", "socket", "dir", "version"]).then_some(Self {
+            pid: pid.parse().ok()?,
+            port: port.parse().ok()?,
+            socket: socket.into(),
+            dir: dir.into(),
+            version: version.to_owned(),
         })
     }
 }
@@ -501,14 +486,6 @@ impl Script {
             stderr: child.stderr.take().expect("standard error is a pipe"),
             child,
         }
-    }
-
-    fn send_command(&mut self, command: &str) {
-        let stdin = self
-            .stdin
-            .as_mut()
-            .expect("the pipe is open until the drop");
-        writeln!(stdin, "{command}").expect("the script reads its commands");
     }
 
     /// Waits until the server accepts connections. The script has a timeout for a server that never accepts

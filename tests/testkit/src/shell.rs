@@ -189,7 +189,7 @@ impl<'a> Shell<'a> {
         self.terminal.sees(typed);
         let start = Instant::now();
         self.terminal.types(&format!("{TAB}X"));
-        let is_shown = self.terminal.shows_soon(MAX_PRINT, "X");
+        let is_shown = self.terminal.sees_within(MAX_PRINT, "X");
         let time = start.elapsed();
         assert!(is_shown, "{:?}: no reaction to the Tab key", self.kind);
         // A completed word may be followed by a blank.

@@ -15,7 +15,7 @@ use rustix::fs::{Mode, OFlags, fcntl_setfl, open};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::cli_runner::{eventually, hear_all_signals};
+use crate::cli_runner::{eventually, hear_all_signals, remove_settings};
 use crate::servers::Database;
 
 /// The keys that send signals.
@@ -61,11 +61,7 @@ impl Terminal {
             .expect("the flags of the terminal can be set");
         let stream = || Stdio::from(line.try_clone().expect("a descriptor is available"));
         let mut command = Command::new("setsid");
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("DLOCK_") {
-                command.env_remove(name);
-            }
-        }
+        remove_settings(&mut command);
         let leader = command
             .arg("--ctty")
             .args(words)
@@ -106,38 +102,27 @@ impl Terminal {
     /// Waits until `text` is on the screen, after the string that the previous call found.
     #[track_caller]
     pub fn sees(&mut self, text: &str) {
-        let mut at = None;
-        eventually(&format!("{text:?} on the screen"), || {
-            self.read_output();
-            at = self.screen[self.seen..].find(text);
-            at.is_some()
-        });
-        self.seen += at.expect("the string was found") + text.len();
+        eventually(&format!("{text:?} on the screen"), || self.finds(text));
     }
 
     /// Waits at most `time` until `text` is on the screen, and returns true if it is. Like [`sees`](Self::sees) otherwise.
+    /// Checks the screen every millisecond, so that the caller can measure the time.
     pub fn sees_within(&mut self, time: Duration, text: &str) -> bool {
-        self.finds(text, time, Duration::from_millis(10))
-    }
-
-    /// Like [`Self::sees_within`], but checks the screen every millisecond, so that the caller can measure the time.
-    pub fn shows_soon(&mut self, time: Duration, text: &str) -> bool {
-        self.finds(text, time, Duration::from_millis(1))
-    }
-
-    fn finds(&mut self, text: &str, time: Duration, pause: Duration) -> bool {
         let started = Instant::now();
-        loop {
-            self.read_output();
-            if let Some(at) = self.screen[self.seen..].find(text) {
-                self.seen += at + text.len();
-                return true;
-            }
+        while !self.finds(text) {
             if started.elapsed() > time {
                 return false;
             }
-            thread::sleep(pause);
+            thread::sleep(Duration::from_millis(1));
         }
+        true
+    }
+
+    fn finds(&mut self, text: &str) -> bool {
+        self.read_output();
+        let found = self.screen[self.seen..].find(text);
+        self.seen += found.map_or(0, |at| at + text.len());
+        found.is_some()
     }
 
     /// Waits for the prompt of the shell.
@@ -180,10 +165,7 @@ impl Terminal {
         let mut status = None;
         eventually("the program on the terminal ends", || {
             self.read_output();
-            status = self
-                .leader
-                .try_wait()
-                .expect("the status of a child can be read");
+            status = self.leader.try_wait().expect("a child can be waited for");
             status.is_some()
         });
         status.and_then(|status| status.code())

@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
 
@@ -35,7 +35,8 @@ pub(super) fn accept(shared: &Arc<Shared>, port: &Port, mut listener: TcpListene
             (AcceptMode::Reset, Ok((client, _))) => abandon(&client, true),
             // The write fails only if the client has closed the connection.
             (AcceptMode::Full, Ok((mut client, _))) => {
-                let _ = client.write_all(&wire::full_greeting());
+                let text = "#08004Too many connections";
+                let _ = client.write_all(&wire::error(0, 1040, text));
             }
             (AcceptMode::Silent, Ok((client, _))) => {
                 shared.change(|state| state.silent.push(client));
@@ -84,11 +85,11 @@ fn serve(shared: &Arc<Shared>, client: TcpStream, number: usize) {
         return;
     };
     for socket in [&client, &server] {
-        socket
-            .set_nodelay(true)
-            .expect("the socket is a TCP socket");
+        let set = socket.set_nodelay(true);
+        set.expect("the socket is a TCP socket");
     }
     let connection = Arc::new(Connection {
+        shared: Arc::clone(shared),
         client,
         server,
         number,
@@ -98,80 +99,217 @@ fn serve(shared: &Arc<Shared>, client: TcpStream, number: usize) {
         state.connections.retain(|other| other.strong_count() > 0);
         state.connections.push(Arc::downgrade(&connection));
     });
-    let (other, its_shared) = (Arc::clone(&connection), Arc::clone(shared));
+    let other = Arc::clone(&connection);
     thread::spawn(move || {
-        let _ = responses(&its_shared, &other);
-        its_shared.wait(&other, |state| !Way::ToClient.flow(state).is_cut());
+        let _ = other.carry_responses();
+        other.wait(|state| !Way::ToClient.flow(state).is_cut());
         let _ = other.client.shutdown(Shutdown::Write);
     });
-    let _ = requests(shared, &connection);
-    shared.wait(&connection, |state| !Way::ToServer.flow(state).is_cut());
+    let _ = connection.carry_requests();
+    connection.wait(|state| !Way::ToServer.flow(state).is_cut());
     let _ = connection.server.shutdown(Shutdown::Write);
     drop(connection);
     shared.change(|state| state.sessions[number].is_over = true);
 }
 
-fn requests(shared: &Shared, connection: &Connection) -> io::Result<()> {
-    let mut pending = Vec::new();
-    while receive(&connection.client, &mut pending)? {
-        while !shared.is_encrypted(connection)
-            && let Some(packet) = wire::take(&mut pending)
-        {
-            request(shared, connection, packet);
+impl Connection {
+    fn carry_requests(&self) -> io::Result<()> {
+        let mut pending = Vec::new();
+        while receive(&self.client, &mut pending)? {
+            while !self.is_encrypted()
+                && let Some(packet) = wire::take(&mut pending)
+            {
+                self.carry_request(packet);
+            }
+            self.pass_unread(Way::ToServer, &mut pending);
         }
-        pass_unread(shared, connection, Way::ToServer, &mut pending);
+        Ok(())
     }
-    Ok(())
-}
 
-/// Forwards a packet from the client, or injects a fault.
-fn request(shared: &Shared, connection: &Connection, mut packet: Vec<u8>) {
-    let injection = take_in(shared, connection, &mut packet);
-    connection.course().injection.clone_from(&injection);
-    match injection {
-        Some((number, Fault::LoseRequest)) => shared.hit(number),
-        Some((number, Fault::HoldRequest)) => {
-            shared.hit(number);
-            shared.wait(connection, |state| state.injections[number].may_go);
-            send(shared, connection, Way::ToServer, &packet);
+    /// Forwards a packet from the client, or injects a fault.
+    fn carry_request(&self, mut packet: Vec<u8>) {
+        let injection = self.take_in(&mut packet);
+        self.course().injection.clone_from(&injection);
+        match injection {
+            Some((number, Fault::LoseRequest)) => self.hit(number),
+            Some((number, Fault::HoldRequest)) => {
+                self.hit(number);
+                self.wait(|state| state.injections[number].may_go);
+                self.send(Way::ToServer, &packet);
+            }
+            Some((number, Fault::Reset)) => {
+                self.shared.change(|_| self.end(true));
+                self.hit(number);
+            }
+            Some((number, Fault::Respond(replacement))) => {
+                self.send(Way::ToClient, &replacement);
+                self.hit(number);
+            }
+            _ => self.send(Way::ToServer, &packet),
         }
-        Some((number, Fault::Reset)) => {
-            shared.change(|_| connection.end(true));
-            shared.hit(number);
-        }
-        Some((number, Fault::Respond(replacement))) => {
-            send(shared, connection, Way::ToClient, &replacement);
-            shared.hit(number);
-        }
-        _ => send(shared, connection, Way::ToServer, &packet),
     }
-}
 
-/// Records a packet from the client and applies [`super::Proxy::rewrite`]. Returns the fault for the packet, with its
-/// index. None means that no fault affects the packet.
-fn take_in(shared: &Shared, connection: &Connection, packet: &mut [u8]) -> Option<(usize, Fault)> {
-    let mut state = shared.locked();
-    let mut injection = None;
-    if wire::number(packet) == 0 {
-        let request = Request::of(wire::payload(packet));
-        if let Some(kind) = request.kind() {
-            *state.asked.entry(kind).or_default() += 1;
-            injection = state.next_fault(kind);
+    /// Records a packet from the client and applies [`super::Proxy::rewrite`]. Returns the fault for the packet, with its
+    /// index. None means that no fault affects the packet.
+    fn take_in(&self, packet: &mut [u8]) -> Option<(usize, Fault)> {
+        let mut state = self.shared.locked();
+        let mut injection = None;
+        if wire::number(packet) == 0 {
+            let request = Request::of(wire::payload(packet));
+            if let Some(kind) = request.kind() {
+                *state.asked.entry(kind).or_default() += 1;
+                injection = state.next_fault(kind);
+            }
+            if state.keeps_texts {
+                state.sessions[self.number].requests.push(request);
+            }
+            if let Some((original, replacement)) = state.rewrite {
+                rewrite(packet, original.as_bytes(), replacement.as_bytes());
+            }
+        } else if wire::number(packet) == 1 && wire::payload(packet).len() == TLS_REQUEST {
+            state.sessions[self.number].is_encrypted = true;
+        } else {
+            state.sessions[self.number].login += 1;
         }
-        if state.keeps_texts {
-            state.sessions[connection.number].requests.push(request);
-        }
-        if let Some((original, replacement)) = state.rewrite {
-            rewrite(packet, original.as_bytes(), replacement.as_bytes());
-        }
-    } else if wire::number(packet) == 1 && wire::payload(packet).len() == TLS_REQUEST {
-        state.sessions[connection.number].is_encrypted = true;
-    } else {
-        state.sessions[connection.number].login += 1;
+        drop(state);
+        self.shared.changed.notify_all();
+        injection
     }
-    drop(state);
-    shared.changed.notify_all();
-    injection
+
+    fn carry_responses(&self) -> io::Result<()> {
+        let mut pending = Vec::new();
+        let mut response = Vec::new();
+        let mut progress = Progress::default();
+        let mut greeting = self.shared.locked().greeting.clone();
+        while receive(&self.server, &mut pending)? {
+            while !self.is_encrypted()
+                && let Some(packet) = wire::take(&mut pending)
+            {
+                let injection = self.course().injection.clone();
+                if let Some(tamper) = greeting.take() {
+                    self.send(Way::ToClient, &tamper(&packet));
+                } else if let Some((number, fault)) = injection {
+                    let is_last = progress.ends_with(wire::payload(&packet));
+                    response.extend(packet);
+                    if is_last {
+                        progress = Progress::default();
+                        self.respond(number, &fault, &response);
+                        response.clear();
+                    }
+                } else {
+                    self.send(Way::ToClient, &packet);
+                }
+            }
+            self.pass_unread(Way::ToClient, &mut pending);
+        }
+        Ok(())
+    }
+
+    /// Forwards the `pending` bytes if the connection is encrypted, because the proxy cannot parse them.
+    fn pass_unread(&self, way: Way, pending: &mut Vec<u8>) {
+        if self.is_encrypted() {
+            self.send(way, &std::mem::take(pending));
+        }
+    }
+
+    /// Injects the fault with this number into a complete response.
+    fn respond(&self, number: usize, fault: &Fault, response: &[u8]) {
+        let pass = |bytes: &[u8]| self.send(Way::ToClient, bytes);
+        let may_go = |state: &State| state.injections[number].may_go;
+        self.shared.locked().injections[number].response = response.to_vec();
+        match fault {
+            Fault::LoseResponse => self.hit(number),
+            Fault::HoldResponse => {
+                self.hit(number);
+                self.wait(may_go);
+                pass(response);
+            }
+            Fault::ResetAfter => {
+                self.shared.change(|_| self.end(true));
+                self.hit(number);
+            }
+            Fault::Truncate(length) => {
+                pass(&response[..response.len().min(*length)]);
+                self.shared.change(|_| self.end(false));
+                self.hit(number);
+            }
+            Fault::Drip(pause) => {
+                self.hit(number);
+                self.drip(&self.client, response, *pause, may_go);
+            }
+            Fault::Alter(alter) => {
+                pass(&alter(response));
+                self.hit(number);
+            }
+            Fault::RespondAfter(replacement) => {
+                pass(replacement);
+                self.hit(number);
+            }
+            // These faults affect the request, not the response.
+            Fault::LoseRequest | Fault::HoldRequest | Fault::Reset | Fault::Respond(_) => {
+                pass(response);
+            }
+        }
+    }
+
+    /// Sends `bytes` in the direction `way`, as the flow in this direction specifies.
+    fn send(&self, way: Way, bytes: &[u8]) {
+        let mut to = match way {
+            Way::ToServer => &self.server,
+            Way::ToClient => &self.client,
+        };
+        self.wait(|state| way.flow(state) != Flow::Hold);
+        if self.course().is_dead {
+            return;
+        }
+        let flow = way.flow(&self.shared.locked());
+        match flow {
+            Flow::Lose => {}
+            Flow::Drip(pause) => self.drip(to, bytes, pause, |state| way.flow(state) != flow),
+            Flow::Pass | Flow::Hold => {
+                let _ = to.write_all(bytes);
+            }
+        }
+    }
+
+    /// Sends `bytes` one by one, with `pause` after each byte. Sends all remaining bytes in one write as soon as `hurry`
+    /// returns true.
+    fn drip(
+        &self,
+        mut to: &TcpStream,
+        bytes: &[u8],
+        pause: Duration,
+        hurry: impl Fn(&State) -> bool,
+    ) {
+        for (at, byte) in bytes.iter().enumerate() {
+            if to.write_all(&[*byte]).is_err() || self.course().is_dead {
+                return;
+            }
+            let pauses = |state: &mut State| !hurry(state) && !self.course().is_dead;
+            let changed = &self.shared.changed;
+            let waited = changed.wait_timeout_while(self.shared.locked(), pause, pauses);
+            let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+            if hurry(&state) {
+                drop(state);
+                let _ = to.write_all(&bytes[at + 1..]);
+                return;
+            }
+        }
+    }
+
+    fn is_encrypted(&self) -> bool {
+        self.shared.locked().sessions[self.number].is_encrypted
+    }
+
+    fn hit(&self, number: usize) {
+        (self.shared).change(|state| state.injections[number].hits += 1);
+    }
+
+    /// Waits until `condition` returns true or the connection is dead.
+    fn wait(&self, condition: impl Fn(&State) -> bool) {
+        let waiting = |state: &mut State| !condition(state) && !self.course().is_dead;
+        drop((self.shared.changed).wait_while(self.shared.locked(), waiting));
+    }
 }
 
 fn rewrite(packet: &mut [u8], original: &[u8], replacement: &[u8]) {
@@ -185,104 +323,12 @@ fn rewrite(packet: &mut [u8], original: &[u8], replacement: &[u8]) {
     }
 }
 
-fn responses(shared: &Shared, connection: &Connection) -> io::Result<()> {
-    let mut pending = Vec::new();
-    let mut response = Vec::new();
-    let mut progress = Progress::default();
-    let mut greeting = shared.locked().greeting.clone();
-    while receive(&connection.server, &mut pending)? {
-        while !shared.is_encrypted(connection)
-            && let Some(packet) = wire::take(&mut pending)
-        {
-            if let Some(tamper) = greeting.take() {
-                send(shared, connection, Way::ToClient, &tamper(&packet));
-                continue;
-            }
-            let injection = connection.course().injection.clone();
-            let Some((number, fault)) = injection else {
-                send(shared, connection, Way::ToClient, &packet);
-                continue;
-            };
-            let is_last = progress.ends_with(wire::payload(&packet));
-            response.extend(packet);
-            if is_last {
-                progress = Progress::default();
-                let response = std::mem::take(&mut response);
-                shared.locked().injections[number]
-                    .response
-                    .clone_from(&response);
-                inject_into_response(shared, connection, number, &fault, &response);
-            }
-        }
-        pass_unread(shared, connection, Way::ToClient, &mut pending);
-    }
-    Ok(())
-}
-
 /// Reads available bytes and appends them to `pending`. Returns false at the end of the stream.
 fn receive(mut from: &TcpStream, pending: &mut Vec<u8>) -> io::Result<bool> {
     let mut buffer = [0; 4096];
     let length = from.read(&mut buffer)?;
     pending.extend_from_slice(&buffer[..length]);
     Ok(length > 0)
-}
-
-/// Forwards the `pending` bytes if the connection is encrypted, because the proxy cannot parse them.
-fn pass_unread(shared: &Shared, connection: &Connection, way: Way, pending: &mut Vec<u8>) {
-    if shared.is_encrypted(connection) {
-        send(shared, connection, way, &std::mem::take(pending));
-    }
-}
-
-/// Injects `fault` into a complete response.
-fn inject_into_response(
-    shared: &Shared,
-    connection: &Connection,
-    number: usize,
-    fault: &Fault,
-    response: &[u8],
-) {
-    let pass = |bytes: &[u8]| send(shared, connection, Way::ToClient, bytes);
-    match fault {
-        Fault::LoseResponse => shared.hit(number),
-        Fault::HoldResponse => {
-            shared.hit(number);
-            shared.wait(connection, |state| state.injections[number].may_go);
-            pass(response);
-        }
-        Fault::ResetAfter => {
-            shared.change(|_| connection.end(true));
-            shared.hit(number);
-        }
-        Fault::Truncate(length) => {
-            pass(&response[..response.len().min(*length)]);
-            shared.change(|_| connection.end(false));
-            shared.hit(number);
-        }
-        Fault::Drip(pause) => {
-            shared.hit(number);
-            drip(
-                shared,
-                connection,
-                &connection.client,
-                response,
-                *pause,
-                |state| state.injections[number].may_go,
-            );
-        }
-        Fault::Alter(alter) => {
-            pass(&alter(response));
-            shared.hit(number);
-        }
-        Fault::RespondAfter(replacement) => {
-            pass(replacement);
-            shared.hit(number);
-        }
-        // These faults affect the request, not the response.
-        Fault::LoseRequest | Fault::HoldRequest | Fault::Reset | Fault::Respond(_) => {
-            pass(response);
-        }
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -296,57 +342,6 @@ impl Way {
         match self {
             Self::ToServer => state.requests,
             Self::ToClient => state.responses,
-        }
-    }
-}
-
-/// Sends `bytes` in the direction `way`, as the flow in this direction specifies.
-fn send(shared: &Shared, connection: &Connection, way: Way, bytes: &[u8]) {
-    let mut to = match way {
-        Way::ToServer => &connection.server,
-        Way::ToClient => &connection.client,
-    };
-    shared.wait(connection, |state| way.flow(state) != Flow::Hold);
-    if connection.course().is_dead {
-        return;
-    }
-    let flow = way.flow(&shared.locked());
-    match flow {
-        Flow::Lose => {}
-        Flow::Drip(pause) => drip(shared, connection, to, bytes, pause, |state| {
-            way.flow(state) != flow
-        }),
-        Flow::Pass | Flow::Hold => {
-            let _ = to.write_all(bytes);
-        }
-    }
-}
-
-/// Sends `bytes` one by one, with `pause` after each byte. Sends all remaining bytes in one write as soon as `hurry`
-/// returns true.
-fn drip(
-    shared: &Shared,
-    connection: &Connection,
-    mut to: &TcpStream,
-    bytes: &[u8],
-    pause: Duration,
-    hurry: impl Fn(&State) -> bool,
-) {
-    for (at, byte) in bytes.iter().enumerate() {
-        if to.write_all(&[*byte]).is_err() || connection.course().is_dead {
-            return;
-        }
-        let next = Instant::now() + pause;
-        let mut state = shared.locked();
-        while !hurry(&state) && !connection.course().is_dead && Instant::now() < next {
-            let left = next.saturating_duration_since(Instant::now());
-            let waited = shared.changed.wait_timeout(state, left);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        if hurry(&state) {
-            drop(state);
-            let _ = to.write_all(&bytes[at + 1..]);
-            return;
         }
     }
 }
@@ -368,21 +363,5 @@ impl State {
             injection.left -= 1;
         }
         Some((number, injection.fault.clone()))
-    }
-}
-
-impl Shared {
-    fn is_encrypted(&self, connection: &Connection) -> bool {
-        self.locked().sessions[connection.number].is_encrypted
-    }
-
-    fn hit(&self, number: usize) {
-        self.change(|state| state.injections[number].hits += 1);
-    }
-
-    /// Waits until `condition` returns true or the connection is dead.
-    fn wait(&self, connection: &Connection, condition: impl Fn(&State) -> bool) {
-        let waiting = |state: &mut State| !condition(state) && !connection.course().is_dead;
-        drop(self.changed.wait_while(self.locked(), waiting));
     }
 }

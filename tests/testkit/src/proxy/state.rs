@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::wire::Kind;
 use super::{AcceptMode, Alter, Fault, Flow, PATIENCE, Session, carry};
@@ -17,6 +17,7 @@ pub(super) struct Shared {
     pub(super) changed: Condvar,
 }
 
+#[derive(Default)]
 pub(super) struct State {
     pub(super) target: u16,
     pub(super) door: AcceptMode,
@@ -47,6 +48,7 @@ pub(super) struct Injection {
 
 /// The two sockets of a connection. After a reset, the kernel sends the RST when the last thread drops this value.
 pub(super) struct Connection {
+    pub(super) shared: Arc<Shared>,
     pub(super) client: TcpStream,
     pub(super) server: TcpStream,
     pub(super) number: usize,

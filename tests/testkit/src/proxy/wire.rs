@@ -90,20 +90,14 @@ fn by_update(text: &str) -> Option<Kind> {
 /// Builds a response with the server error `code` and the message `text`, for [`Fault::Respond`](super::Fault::Respond)
 /// and [`Fault::RespondAfter`](super::Fault::RespondAfter).
 pub fn error_packet(code: u16, text: &str) -> Vec<u8> {
-    let mut payload = vec![0xff];
-    payload.extend(code.to_le_bytes());
-    payload.extend(b"#HY000");
-    payload.extend(text.as_bytes());
     // The request has sequence number 0, so the response has 1.
-    packet(1, &payload)
+    error(1, code, &format!("#HY000{text}"))
 }
 
-/// Builds the packet that a server without a free connection sends instead of a greeting.
-pub(super) fn full_greeting() -> Vec<u8> {
-    let mut payload = vec![0xff];
-    payload.extend(1040_u16.to_le_bytes());
-    payload.extend(b"#08004Too many connections");
-    packet(0, &payload)
+/// Builds an error with this sequence number, which is 0 in place of a greeting.
+pub(crate) fn error(number: u8, code: u16, text: &str) -> Vec<u8> {
+    let payload = [&[0xff], &code.to_le_bytes()[..], text.as_bytes()];
+    packet(number, &payload.concat())
 }
 
 /// Builds a packet with this sequence number and payload.
