@@ -9,52 +9,62 @@ mod metrics;
 mod security;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use mysql::prelude::Queryable;
+use serde_json::Value;
+use testkit::browser::{Browser, Look};
 use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
+use testkit::holder::Holder;
 use testkit::http::{Address, HttpResponse};
-use testkit::servers::Database;
+use testkit::proxy::Proxy;
+use testkit::servers::{Database, Flavour, shared};
 
 /// A running `dlock serve`.
 pub(crate) struct Page {
-    pub(crate) running: Running,
-    pub(crate) address: Address,
+    running: Running,
+    address: Address,
 }
 
 impl Page {
     /// Serves the locks of `database` on a free port.
     #[track_caller]
     pub(crate) fn on(database: &Database, options: &[&str]) -> Self {
-        Self::start(Dlock::on(database, ["serve", "--listen", "127.0.0.1:0"]).args(options))
+        Self::start(Dlock::on(database, ["serve", "--listen=127.0.0.1:0"]).args(options))
     }
 
-    /// Starts `dlock`, which serves the page on a TCP address.
+    /// Serves the locks of `database`, which dlock reads through `proxy`.
     #[track_caller]
-    pub(crate) fn start(dlock: Dlock) -> Self {
+    fn through(proxy: &Proxy, database: &Database, interval: &str) -> Self {
+        let url = database.url_through(proxy.port());
+        let serve = Dlock::new(["serve", "--listen=127.0.0.1:0", "--interval", interval]);
+        Self::start(serve.env("DLOCK_URL", url))
+    }
+
+    /// Starts `dlock`, which serves the page on a TCP address or a Unix socket.
+    #[track_caller]
+    fn start(dlock: Dlock) -> Self {
         let running = dlock.start();
-        running.wait_for_output("listening on http://");
+        running.wait_for_output("listening on ");
         let printed = running.stderr_so_far();
-        let address = printed
-            .split_once("listening on http://")
-            .and_then(|(_, rest)| rest.split_once('/'))
-            .and_then(|(address, _)| address.parse().ok())
-            .expect("the line contains an address");
-        Self {
-            running,
-            address: Address::Tcp(address),
-        }
+        let (_, address) = printed.split_once("listening on ").expect("a line");
+        let address = address.lines().next().expect("an address");
+        let address = match address.strip_prefix("unix:") {
+            Some(path) => Address::Unix(path.into()),
+            None => {
+                let address = address.trim_start_matches("http://").trim_end_matches('/');
+                Address::Tcp(address.parse().expect("an address"))
+            }
+        };
+        Self { running, address }
     }
 
-    /// Starts `dlock`, which serves the page on the Unix socket `path`.
+    /// Opens `path` of the page in a browser.
     #[track_caller]
-    pub(crate) fn on_socket(database: &Database, path: &Path) -> Self {
-        let listen = format!("unix:{}", path.display());
-        let running = Dlock::on(database, ["serve", "--listen", &listen]).start();
-        running.wait_for_output("listening on unix:");
-        Self {
-            running,
-            address: Address::Unix(path.to_owned()),
-        }
+    fn view(&self, path: &str) -> Browser {
+        let browser = Browser::start(Look::WIDE);
+        browser.open(&format!("{}{path}", self.address.url()));
+        browser
     }
 
     /// Sends a GET request and returns the response.
@@ -65,14 +75,14 @@ impl Page {
 
     /// Returns the JSON document at `path`.
     #[track_caller]
-    pub(crate) fn json(&self, path: &str) -> serde_json::Value {
+    pub(crate) fn json(&self, path: &str) -> Value {
         let response = self.get(path);
         assert_eq!(response.status, 200, "{response:#?}");
         serde_json::from_str(&response.body).expect("the body is JSON")
     }
 
     /// Returns the number of open sockets of the server.
-    pub(crate) fn sockets(&self) -> usize {
+    fn sockets(&self) -> usize {
         let folder = std::fs::read_dir(format!("/proc/{}/fd", self.running.pid()));
         let links = folder
             .expect("dlock runs")
@@ -85,7 +95,7 @@ impl Page {
 
     /// Waits until the response for `path` has this status.
     #[track_caller]
-    pub(crate) fn becomes(&self, path: &str, status: u16) {
+    fn becomes(&self, path: &str, status: u16) {
         eventually(&format!("the status of {path} is {status}"), || {
             self.get(path).status == status
         });
@@ -97,4 +107,45 @@ impl Page {
         self.running.signal("TERM");
         self.running.wait()
     }
+}
+
+/// Creates a database with the free action `init`, whose only run has exited with 3.
+#[track_caller]
+fn database(flavour: Flavour) -> Database {
+    let database = shared(flavour).database("serve");
+    assert_eq!(Holder::on(&database, &[]).end().status, Some(3));
+    database
+}
+
+/// Creates the free actions `PREFIX0`, `PREFIX1` and so on.
+#[track_caller]
+fn create_actions(database: &Database, prefix: &str, count: u32) {
+    let rows: Vec<_> = (0..count)
+        .map(|number| format!("('{prefix}{number}')"))
+        .collect();
+    let rows = rows.join(",");
+    change(
+        database,
+        &format!("INSERT INTO dlock_lock (action) VALUES {rows}"),
+    );
+}
+
+/// Creates 300 actions. The holder of `tenant-7` is frozen or cut off, and the other actions are free.
+#[track_caller]
+fn create_tenants(database: &Database) {
+    create_actions(database, "tenant-", 300);
+    change(
+        database,
+        "UPDATE dlock_lock SET owner_id=REPEAT('x',16),holder='billing-7',host='billing-7.example',pid=4711,\
+         user='deploy',note='release 42',command='./close-books.sh',ttl_us=600000000,token=1795388683874802,\
+         renewals=6,acquired_at=UTC_TIMESTAMP(6)-INTERVAL 25 MINUTE,\
+         renewed_at=UTC_TIMESTAMP(6)-INTERVAL 280 SECOND,expires_at=UTC_TIMESTAMP(6)+INTERVAL 320 SECOND \
+         WHERE action='tenant-7'",
+    );
+}
+
+#[track_caller]
+fn change(database: &Database, statement: &str) {
+    let changed = database.admin_conn().query_drop(statement);
+    changed.expect("root has the privilege");
 }

@@ -3,119 +3,137 @@
 use std::fs;
 use std::path::Path;
 
-use mysql::prelude::Queryable;
+use serde_json::json;
 use testkit::browser::{Browser, Look};
-use testkit::cli_runner::Dlock;
-use testkit::command::{Stage, signal};
-use testkit::holder::Holder;
-use testkit::servers::{Database, Flavour, Server, shared};
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::command::{Stage, write_message};
+use testkit::holder::{Holder, token};
+use testkit::proxy::{Flow, Proxy};
+use testkit::servers::Flavour;
 
-use super::Page;
+use super::interaction::{ENTER, ESCAPE};
+use super::{Page, change, create_tenants, database};
 
 /// A name that is a script if it is used as HTML.
 const HOSTILE: &str = "<img src=x onerror=window.pwned=1><script>window.pwned=1</script>";
 
-/// Returns the selector of the cell in this column of the row of `action`. The first column is 1.
-fn cell(action: &str, column: u32) -> String {
-    format!("#rows tr[data-key='{action}'] > :nth-child({column})")
+/// Returns the selector of the cell in this column of the row of `init`. The first column is 1.
+fn cell(column: u32) -> String {
+    format!("#rows tr[data-key='init'] > :nth-child({column})")
+}
+
+/// Waits until the element that `selector` selects, a mark of old data, has no text.
+#[track_caller]
+fn is_current(browser: &Browser, selector: &str) {
+    eventually("the mark goes", || browser.text(selector).is_empty());
 }
 
 #[test]
-fn page_shows_a_holder_its_waiter_and_a_take_over_without_a_reload() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("serve");
-    let holder = Holder::on(&database, &["--holder=web-1"]);
+fn page_shows_a_waiter_and_its_take_over_from_a_killed_holder_without_a_reload() {
+    let database = database(Flavour::of_this_test());
+    let holder = Holder::on(&database, &["--holder=web-1", "--ttl=6s"]);
     let page = Page::on(&database, &["--interval=200ms"]);
-    let browser = Browser::start(Look::WIDE);
-    browser.open(&page.address.url());
+    let browser = page.view("");
     browser.run("window.isSamePage = true");
-    browser.shows(&cell("init", 2), "held");
-    browser.shows(&cell("init", 3), "web-1");
+    browser.shows(&cell(2), "held");
+    browser.shows(&cell(3), "web-1");
     let stage = Stage::new();
     let go = stage.fifo("go");
-    let waiter = Dlock::on(
-        &database,
-        ["exec", "-a", "init", "--holder", HOSTILE, "--", "cat"],
-    )
-    .arg(&go)
-    .start();
-    browser.shows(&cell("init", 6), "1");
-    // The page of one action, with the keyboard.
+    let waiter = ["exec", "-a", "init", "--holder", HOSTILE, "--", "cat"];
+    let waiter = Dlock::on(&database, waiter).arg(&go).start();
+    browser.shows(&cell(6), "1");
+    // The page of the lock, with the keyboard.
     browser.run("document.querySelector('#rows a').focus()");
-    browser.types("\u{e007}");
+    browser.types(ENTER);
     browser.shows("#name", "init");
     browser.shows("#queue tbody", HOSTILE);
     browser.shows("#diagnosis", "held and renewing");
     browser.shows("#facts", "web-1");
-    let token = browser.run("return document.querySelector('#diagnosis code').textContent");
-    assert_eq!(
-        token,
-        format!(
-            "dlock release init --token {}",
-            testkit::holder::token(&database)
-        )
-    );
-    assert_eq!(holder.end().status, Some(3));
-    browser.shows("#facts", HOSTILE);
     browser.shows("#runs tbody", "exit 3");
-    let bars = browser.run("return document.querySelectorAll('#runs .track .bad').length");
-    assert_eq!(bars, 1);
-    browser.types("\u{e00c}");
-    browser.shows(&cell("init", 3), HOSTILE);
-    testkit::command::write_message(&go, "go");
+    let token = || token(&database);
+    let before = token();
+    let shown = browser.run(
+        "return [document.querySelector('#diagnosis code').textContent, \
+         document.querySelectorAll('#runs .track .bad').length]",
+    );
+    let release = format!("dlock release init --token {before}");
+    assert_eq!(shown, json!([release, 1]));
+    browser.types(ESCAPE);
+    holder.running.crash();
+    // The page says what happens before it happens, and describes the lock above the list.
+    browser.shows(&cell(2), "holder gone");
+    let advice = "dlock normally kills the command before then";
+    browser.shows("#problem-list", advice);
+    browser.shows(&cell(3), HOSTILE);
+    browser.shows(&cell(2), "held");
+    eventually("no lock needs attention", || {
+        browser.run("return document.getElementById('problems').hidden") == true
+    });
+    assert!(token() > before);
+    write_message(&go, "go");
     assert_eq!(waiter.wait().status, Some(0));
-    browser.shows(&cell("init", 2), "free");
-    browser.shows(&cell("init", 7), "exit 0");
-    let facts = browser.run("return [window.pwned === undefined, window.isSamePage, document.querySelector('main img') === null]");
-    assert_eq!(facts, serde_json::json!([true, true, true]), "{flavour}");
-    drop(browser);
-    assert_eq!(page.end().status, Some(0));
+    browser.shows(&cell(2), "free");
+    browser.shows(&cell(7), "exit 0");
+    let facts = "return [window.pwned === undefined, window.isSamePage, document.querySelector('main img') === null]";
+    assert_eq!(browser.run(facts), json!([true, true, true]));
 }
 
 #[test]
-fn stale_mark_appears_while_the_database_is_frozen() {
-    let server = Server::start(Flavour::MariaDb, &[]);
-    let database = server.database("serve");
+fn stale_mark_says_why_the_page_has_no_later_state() {
+    let database = database(Flavour::of_this_test());
     let holder = Holder::on(&database, &["--ttl=1h"]);
-    let page = Page::on(&database, &["--interval=200ms"]);
-    let browser = Browser::start(Look::WIDE);
-    browser.open(&page.address.url());
-    browser.shows(&cell("init", 2), "held");
+    let proxy = Proxy::to(database.port);
+    let page = Page::through(&proxy, &database, "200ms");
+    let browser = page.view("");
+    browser.shows(&cell(2), "held");
     assert_eq!(browser.text("#stale"), "");
-    signal(server.pid(), "STOP");
+    for (kind, text) in [
+        ("text/html", "a proxy before it, refuses the connection"),
+        ("text/plain", "the token is missing or wrong"),
+    ] {
+        browser.run(&format!(
+            "window.real ??= window.fetch; window.fetch = async () => new Response('the token is missing or wrong', \
+             {{ status: 401, headers: {{ 'Content-Type': '{kind}' }} }})"
+        ));
+        browser.shows("#stale", text);
+    }
+    browser.run("window.fetch = window.real");
+    is_current(&browser, "#stale");
+    proxy.responses(Flow::Hold);
     browser.shows("#stale", "Stale: no response; this is the state of ");
-    browser.shows(&cell("init", 5), "unknown");
+    browser.shows(&cell(5), "unknown");
     browser.shows("#stale", "the database does not respond");
-    signal(server.pid(), "CONT");
-    testkit::cli_runner::eventually("the mark goes", || browser.text("#stale").is_empty());
-    browser.shows(&cell("init", 5), "59m");
+    proxy.responses(Flow::Pass);
+    is_current(&browser, "#stale");
+    browser.shows(&cell(5), "59m");
     assert_eq!(holder.end().status, Some(3));
     // The server ends, and a new one has the same address.
     let url = page.address.url();
-    let listen = url
-        .trim_start_matches("http://")
-        .trim_end_matches('/')
-        .to_owned();
+    let listen = url.trim_start_matches("http://").trim_end_matches('/');
     assert_eq!(page.end().status, Some(0));
     browser.shows("#stale", "dlock serve does not respond");
-    let page = Page::start(Dlock::on(&database, ["serve", "--listen", &listen]));
-    browser.shows(&cell("init", 2), "free");
-    testkit::cli_runner::eventually("the mark goes", || browser.text("#stale").is_empty());
-    drop(browser);
-    assert_eq!(page.end().status, Some(0));
+    let _page = Page::start(Dlock::on(&database, ["serve", "--listen", listen]));
+    browser.shows(&cell(2), "free");
+    is_current(&browser, "#stale");
 }
 
 #[test]
-fn details_that_do_not_arrive_are_marked_and_requested_again() {
-    let database = shared(Flavour::MariaDb).database("serve");
+fn details_are_requested_when_the_user_looks_and_again_if_they_do_not_arrive() {
+    let database = database(Flavour::of_this_test());
     let holder = Holder::on(&database, &["--holder=web-1"]);
     let page = Page::on(&database, &["--interval=200ms"]);
     let browser = Browser::start(Look::WIDE);
+    // A browser without a screen has no tabs in the background.
+    browser.runs_first(
+        "window.isHidden = true; Object.defineProperty(document, 'hidden', { get: () => window.isHidden })",
+    );
     browser.open(&format!("{}#/lock/init", page.address.url()));
+    let facts = browser
+        .run("return [page.loading, performance.getEntriesByType('resource').filter(({ name }) => /json/.test(name)).length]");
+    assert_eq!(facts, json!([null, 0]));
+    browser.run("window.isHidden = false; document.dispatchEvent(new Event('visibilitychange'))");
     browser.shows("#facts", "web-1");
-    testkit::cli_runner::eventually("the facts are current", || {
-        browser.text("#detail-error").is_empty()
-    });
+    is_current(&browser, "#detail-error");
     // The next request is never answered. It ends only if the page ends it.
     browser.run(
         "window.isSamePage = true; const real = window.fetch; let requests = 0; \
@@ -127,176 +145,102 @@ fn details_that_do_not_arrive_are_marked_and_requested_again() {
          new MutationObserver(() => marks.push([element('detail-error').textContent, element('facts').textContent])) \
              .observe(element('detail-error'), { childList: true, subtree: true })",
     );
-    let stage = Stage::new();
-    let go = stage.fifo("go");
-    let waiter = Dlock::on(
-        &database,
-        ["exec", "-a", "init", "--holder=web-2", "--", "cat"],
-    )
-    .arg(&go)
-    .start();
+    let waiter = ["exec", "-a", "init", "--holder=web-2", "--", "sleep", "600"];
+    let _waiter = Dlock::on(&database, waiter).start();
     assert_eq!(holder.end().status, Some(3));
     browser.shows("#facts", "web-2");
     let first = browser.run("return marks[0]");
-    let contains = |index: usize, text| {
-        first[index]
-            .as_str()
-            .is_some_and(|shown| shown.contains(text))
-    };
-    assert!(contains(0, "The facts below are "), "{first}");
-    assert!(contains(1, "web-1"), "{first}");
-    testkit::cli_runner::eventually("the mark goes", || browser.text("#detail-error").is_empty());
+    for (shown, text) in [(0, "The facts below are "), (1, "web-1")] {
+        let shown = first[shown].as_str();
+        assert!(shown.is_some_and(|shown| shown.contains(text)), "{first}");
+    }
+    is_current(&browser, "#detail-error");
     // A request that fails.
     browser.run(
         "window.working = window.fetch; window.fetch = (url, options) => url.startsWith('action') \
          ? Promise.reject(new TypeError('no network')) : working.call(window, url, options)",
     );
-    browser.shows(
-        "#detail-error",
-        "dlock serve does not respond; the facts below are ",
-    );
+    let mark = "dlock serve does not respond; the facts below are ";
+    browser.shows("#detail-error", mark);
     browser.run("window.fetch = window.working");
-    testkit::cli_runner::eventually("the mark goes", || browser.text("#detail-error").is_empty());
+    is_current(&browser, "#detail-error");
     assert_eq!(browser.run("return window.isSamePage"), true);
-    testkit::command::write_message(&go, "go");
-    assert_eq!(waiter.wait().status, Some(0));
-    drop(browser);
-    assert_eq!(page.end().status, Some(0));
-}
-
-#[test]
-fn tab_in_the_background_asks_when_the_user_looks_at_it() {
-    let database = shared(Flavour::MariaDb).database("serve");
-    let holder = Holder::on(&database, &["--holder=web-1"]);
-    let page = Page::on(&database, &["--interval=200ms"]);
-    let browser = Browser::start(Look::WIDE);
-    // A browser without a screen has no tabs in the background.
-    browser.runs_first(
-        "window.isHidden = true; Object.defineProperty(document, 'hidden', { get: () => window.isHidden })",
-    );
-    browser.open(&format!("{}#/lock/init", page.address.url()));
-    let facts = browser
-        .run("return [page.loading, performance.getEntriesByType('resource').filter(({ name }) => /json/.test(name)).length]");
-    assert_eq!(facts, serde_json::json!([null, 0]));
-    browser.run("window.isHidden = false; document.dispatchEvent(new Event('visibilitychange'))");
-    browser.shows("#facts", "web-1");
-    drop(browser);
-    assert_eq!(holder.end().status, Some(3));
-    assert_eq!(page.end().status, Some(0));
-}
-
-/// Fills the tables with one action for each of several states, and many free ones.
-pub(super) fn fill(database: &Database) {
-    let mut conn = database.admin_conn();
-    let names: Vec<_> = (0..300)
-        .map(|number| (format!("tenant-{number}"),))
-        .collect();
-    conn.exec_batch("INSERT INTO dlock_lock (action) VALUES (?)", names)
-        .expect("the rows are inserted");
-    conn.query_drop(
-        "UPDATE dlock_lock SET owner_id=REPEAT('x',16),holder='billing-7',host='billing-7.example',pid=4711,\
-         user='deploy',note='release 42',command='./close-books.sh',ttl_us=600000000,token=1795388683874802,\
-         renewals=6,acquired_at=UTC_TIMESTAMP(6)-INTERVAL 25 MINUTE,\
-         renewed_at=UTC_TIMESTAMP(6)-INTERVAL 280 SECOND,expires_at=UTC_TIMESTAMP(6)+INTERVAL 320 SECOND \
-         WHERE action='tenant-7'",
-    )
-    .expect("the row is changed");
 }
 
 #[test]
 fn list_is_searched_sorted_and_filtered() {
-    let database = shared(Flavour::MariaDb).database("serve");
-    let holder = Holder::on(&database, &[]);
-    fill(&database);
+    let database = database(Flavour::of_this_test());
+    let _holder = Holder::on(&database, &[]);
+    create_tenants(&database);
     let page = Page::on(&database, &[]);
-    let browser = Browser::start(Look::WIDE);
-    browser.open(&page.address.url());
+    let browser = page.view("");
     browser.shows("#summary", "301 locks, the first 200 are shown");
     let names = |count: u32| {
         browser.run(&format!(
             "return Array.from(document.querySelectorAll('#rows tr'), (row) => row.dataset.key).slice(0, {count})"
         ))
     };
+    let number = |selector: &str| {
+        browser.run(&format!(
+            "return document.querySelectorAll('{selector}').length"
+        ))
+    };
     // The lock with a problem comes first.
-    assert_eq!(
-        names(3),
-        serde_json::json!(["tenant-7", "init", "tenant-0"])
-    );
+    assert_eq!(names(3), json!(["tenant-7", "init", "tenant-0"]));
     browser.shows("#problems", "the holder is frozen or cut off");
     browser.shows("#problems code", "dlock ");
-    assert!(
-        browser
-            .run("return document.title")
-            .as_str()
-            .is_some_and(|title| title.starts_with("(1) "))
-    );
+    let title = browser.run("return document.title.slice(0, 4)");
+    assert_eq!(title, "(1) ");
     browser.clicks("#more");
     browser.shows("#summary", "301 locks");
-    assert_eq!(
-        browser.run("return document.querySelectorAll('#rows tr').length"),
-        301
-    );
+    assert_eq!(number("#rows tr"), 301);
     // The key / selects the search.
     browser.run("document.body.focus()");
     browser.types("/");
     browser.types("TENANT-29");
     browser.shows("#summary", "11 of 301 locks");
-    assert_eq!(
-        names(3),
-        serde_json::json!(["tenant-29", "tenant-290", "tenant-291"])
-    );
-    let choose = |id: &str, value: &str| {
+    assert_eq!(names(3), json!(["tenant-29", "tenant-290", "tenant-291"]));
+    let choose = |id: &str, value: &str, event: &str| {
         browser.run(&format!(
-            "const node = document.getElementById('{id}'); node.value = '{value}'; node.dispatchEvent(new Event('change'))"
+            "const node = document.getElementById('{id}'); node.value = '{value}'; node.dispatchEvent(new Event('{event}'))"
         ));
     };
-    browser.run("const node = document.getElementById('search'); node.value = ''; node.dispatchEvent(new Event('input'))");
-    choose("order", "name");
+    choose("search", "", "input");
+    choose("order", "name", "change");
     // Natural order: 9 before 10.
-    assert_eq!(
-        names(12).as_array().map(|names| names[10..].to_vec()),
-        Some(vec!["tenant-9".into(), "tenant-10".into()])
-    );
+    let shown = names(12);
+    assert_eq!([&shown[10], &shown[11]], ["tenant-9", "tenant-10"]);
     // A new action appears at its place, and a deleted one disappears.
-    let mut conn = database.admin_conn();
-    conn.query_drop("INSERT INTO dlock_lock (action) VALUES ('tenant-9b')")
-        .expect("the row is inserted");
-    conn.query_drop("DELETE FROM dlock_lock WHERE action='tenant-8'")
-        .expect("the row is deleted");
+    change(
+        &database,
+        "UPDATE dlock_lock SET action='tenant-9b' WHERE action='tenant-8'",
+    );
     browser.shows("#summary", "301 locks, the first 200 are shown");
-    testkit::cli_runner::eventually("the new action is shown", || {
+    eventually("the new action is shown", || {
         let shown = names(11);
         [&shown[9], &shown[10]] == ["tenant-9", "tenant-9b"]
     });
-    choose("state", "held");
-    assert_eq!(names(9), serde_json::json!(["init", "tenant-7"]));
-    choose("order", "held");
-    assert_eq!(names(9), serde_json::json!(["tenant-7", "init"]));
-    choose("state", "attention");
-    assert_eq!(names(9), serde_json::json!(["tenant-7"]));
+    choose("state", "held", "change");
+    assert_eq!(names(9), json!(["init", "tenant-7"]));
+    choose("order", "held", "change");
+    assert_eq!(names(9), json!(["tenant-7", "init"]));
+    choose("state", "attention", "change");
+    assert_eq!(names(9), json!(["tenant-7"]));
     // The page describes three problems, and says that there are more.
-    choose("state", "all");
+    choose("state", "all", "change");
     assert_eq!(browser.text("#more-problems"), "");
-    conn.query_drop(
+    change(
+        &database,
         "UPDATE dlock_lock SET owner_id=REPEAT('x',16),ttl_us=600000000,acquired_at=UTC_TIMESTAMP(6)-INTERVAL 1 HOUR,\
          renewed_at=UTC_TIMESTAMP(6)-INTERVAL 280 SECOND,expires_at=UTC_TIMESTAMP(6)+INTERVAL 320 SECOND \
          WHERE action IN ('tenant-10', 'tenant-11', 'tenant-12', 'tenant-13')",
-    )
-    .expect("the rows are changed");
-    browser.shows("#more-problems", "and 2 more");
-    assert_eq!(
-        browser.run("return document.querySelectorAll('#problem-list article').length"),
-        3
     );
+    browser.shows("#more-problems", "and 2 more");
+    assert_eq!(number("#problem-list article"), 3);
     browser.clicks("#more-problems");
     browser.shows("#summary", "5 of 301 locks");
     assert_eq!(browser.run("return document.activeElement.id"), "locks");
-    drop(browser);
-    assert_eq!(holder.end().status, Some(3));
-    assert_eq!(page.end().status, Some(0));
 }
-
-/// Returns the nodes that a user may not see or that a screen reader may not explain: visible texts with a contrast below
 /// 4.5, also if the page is stale, bars with a contrast below 3, bars of failed runs without a pattern, and parts of
 /// tables without a role.
 const INACCESSIBLE: &str = "
@@ -338,144 +282,61 @@ const INACCESSIBLE: &str = "
 /// Writes an image of each view. The README shows one of them.
 #[test]
 fn page_fits_a_computer_and_a_phone_in_light_and_dark_colours() {
-    let database = shared(Flavour::MariaDb).database("serve");
-    Holder::on(&database, &[]).end();
-    let holder = Holder::on(&database, &[]);
-    let waiter = Dlock::on(&database, ["exec", "-a", "init", "--", "true"]).start();
-    waiter.wait_for_output("init is held by");
-    fill(&database);
-    let stuck = ["billing-8", "billing-9"].map(|name| {
-        let options = ["exec", "-a", "tenant-7", "--holder", name, "--", "true"];
+    let database = database(Flavour::of_this_test());
+    let _holder = Holder::on(&database, &[]);
+    create_tenants(&database);
+    let waiters = [
+        ("init", "billing-6"),
+        ("tenant-7", "billing-8"),
+        ("tenant-7", "billing-9"),
+    ];
+    let _waiters = waiters.map(|(action, name)| {
+        let options = ["exec", "-a", action, "--holder", name, "--", "true"];
         let waiter = Dlock::on(&database, options).start();
-        waiter.wait_for_output("tenant-7 is held by");
+        waiter.wait_for_output(" is held by");
         waiter
     });
     let page = Page::on(&database, &[]);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
     fs::create_dir_all(&folder).expect("the folder is created");
     let browser = Browser::start(Look::WIDE);
-    for (width, height) in [(1280, 900), (390, 844)] {
-        for is_dark in [false, true] {
-            browser.looks(Look {
-                width,
-                height,
-                is_dark,
-            });
-            let dark = browser.run("return matchMedia('(prefers-color-scheme: dark)').matches");
-            assert_eq!(dark, is_dark);
-            for (name, path, visible) in [
-                ("list", "", "#rows"),
-                ("stuck", "#/lock/tenant-7", "#diagnosis"),
-                ("held", "#/lock/init", "#runs tbody"),
-            ] {
-                browser.open("about:blank");
-                browser.open(&format!("{}{path}", page.address.url()));
-                browser.shows(
-                    visible,
-                    match name {
-                        "list" => "tenant-7",
-                        "stuck" => "dlock release",
-                        _ => "exit 3",
-                    },
-                );
-                let look = if is_dark { "dark" } else { "light" };
-                let file = folder.join(format!("{name}-{width}-{look}.png"));
-                fs::write(file, browser.screenshot()).expect("the image is written");
-                let sizes = browser.run(
-                    "const node = document.documentElement; return [innerWidth, node.scrollWidth, getComputedStyle(document.body).backgroundColor]",
-                );
-                assert_eq!(sizes[0], width, "{name}");
-                assert_eq!(sizes[1], width, "{name} is wider than the window");
-                let back = if is_dark {
-                    "rgb(20, 23, 26)"
-                } else {
-                    "rgb(255, 255, 255)"
-                };
-                assert_eq!(sizes[2], back);
-                // Each control has a name for screen readers, and each table has headings.
-                let unnamed = browser.run(
-                    "return Array.from(document.querySelectorAll('input, select, button, a')).filter((node) => \
-                     node.offsetParent && !(node.labels && node.labels.length) && !node.getAttribute('aria-label') && !node.textContent.trim()).length",
-                );
-                assert_eq!(unnamed, 0, "{name}");
-                assert_eq!(
-                    browser.run(INACCESSIBLE),
-                    serde_json::json!([]),
-                    "{name} {look}"
-                );
-            }
+    let windows = [(1280, 900), (390, 844)];
+    let colours = [
+        (false, "light", "rgb(255, 255, 255)"),
+        (true, "dark", "rgb(20, 23, 26)"),
+    ];
+    let views = [
+        ("list", "", "#rows", "tenant-7"),
+        ("stuck", "#/lock/tenant-7", "#diagnosis", "dlock release"),
+        ("held", "#/lock/init", "#runs tbody", "exit 3"),
+    ];
+    let looks = windows.map(|window| colours.map(|colour| (window, colour)));
+    for ((width, height), (is_dark, look, back)) in looks.into_iter().flatten() {
+        browser.looks(Look {
+            width,
+            height,
+            is_dark,
+        });
+        for (name, path, selector, text) in views {
+            browser.open("about:blank");
+            browser.open(&format!("{}{path}", page.address.url()));
+            browser.shows(selector, text);
+            let file = folder.join(format!("{name}-{width}-{look}.png"));
+            fs::write(file, browser.screenshot()).expect("the image is written");
+            let facts = browser.run(
+                "return [matchMedia('(prefers-color-scheme: dark)').matches, innerWidth, \
+                 document.documentElement.scrollWidth, getComputedStyle(document.body).backgroundColor]",
+            );
+            // A page that is wider than the window would scroll.
+            assert_eq!(facts, json!([is_dark, width, width, back]), "{name}");
+            // Each control has a name for screen readers, and each table has headings.
+            let unnamed = browser.run(
+                "return Array.from(document.querySelectorAll('input, select, button, a')).filter((node) => \
+                 node.offsetParent && !(node.labels && node.labels.length) && !node.getAttribute('aria-label') && !node.textContent.trim()).length",
+            );
+            assert_eq!(unnamed, 0, "{name}");
+            let found = browser.run(INACCESSIBLE);
+            assert_eq!(found, json!([]), "{name} {look}");
         }
     }
-    assert_eq!(holder.end().status, Some(3));
-    assert_eq!(waiter.wait().status, Some(0));
-    for waiter in stuck {
-        waiter.signal("TERM");
-        assert_eq!(waiter.wait().status, Some(143));
-    }
-    assert_eq!(page.end().status, Some(0));
-}
-
-#[test]
-fn page_says_why_its_requests_are_refused() {
-    let database = shared(Flavour::MariaDb).database("serve");
-    Holder::on(&database, &[]).end();
-    let page = Page::on(&database, &["--interval=200ms"]);
-    let browser = Browser::start(Look::WIDE);
-    browser.open(&page.address.url());
-    browser.shows("#rows", "init");
-    for (kind, text) in [
-        ("text/html", "a proxy before it, refuses the connection"),
-        ("text/plain", "the token is missing or wrong"),
-    ] {
-        browser.run(&format!(
-            "window.real ??= window.fetch; window.fetch = async () => new Response('the token is missing or wrong', \
-             {{ status: 401, headers: {{ 'Content-Type': '{kind}' }} }})"
-        ));
-        browser.shows("#stale", text);
-    }
-    browser.run("window.fetch = window.real");
-    testkit::cli_runner::eventually("the mark goes", || browser.text("#stale").is_empty());
-    drop(browser);
-    assert_eq!(page.end().status, Some(0));
-}
-
-#[test]
-fn page_shows_the_take_over_from_a_killed_holder_without_a_reload() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("serve");
-    let holder = Holder::on(&database, &["--holder=web-1", "--ttl=5s"]);
-    let page = Page::on(&database, &["--interval=200ms"]);
-    let browser = Browser::start(Look::WIDE);
-    browser.open(&page.address.url());
-    browser.run("window.isSamePage = true");
-    browser.shows(&cell("init", 3), "web-1");
-    let token = testkit::holder::token(&database);
-    let stage = Stage::new();
-    let go = stage.fifo("go");
-    let waiter = Dlock::on(
-        &database,
-        ["exec", "-a", "init", "--holder=web-2", "--", "cat"],
-    )
-    .arg(&go)
-    .start();
-    browser.shows(&cell("init", 6), "1");
-    holder.running.crash();
-    // The page says what happens before it happens, and describes the lock above the list.
-    browser.shows(&cell("init", 2), "holder gone");
-    browser.shows(
-        "#problem-list",
-        "dlock normally kills the command before then",
-    );
-    browser.shows(&cell("init", 3), "web-2");
-    browser.shows(&cell("init", 2), "held");
-    testkit::cli_runner::eventually("no lock needs attention", || {
-        browser.run("return document.getElementById('problems').hidden") == true
-    });
-    assert!(testkit::holder::token(&database) > token, "{flavour}");
-    testkit::command::write_message(&go, "go");
-    assert_eq!(waiter.wait().status, Some(0));
-    browser.shows(&cell("init", 2), "free");
-    assert_eq!(browser.run("return window.isSamePage"), true, "{flavour}");
-    drop(browser);
-    assert_eq!(page.end().status, Some(0));
 }

@@ -3,15 +3,14 @@
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-use testkit::browser::{Browser, Look};
+use serde_json::{Value, json};
 use testkit::cli_runner::{Dlock, eventually};
 use testkit::holder::Holder;
 use testkit::http::HttpResponse;
 use testkit::proxy::{AcceptMode, Flow, Kind, Proxy};
-use testkit::servers::{Flavour, shared};
+use testkit::servers::Flavour;
 
-use super::Page;
+use super::{Page, database};
 
 /// Returns the overview, or the response without one if `tag` is its entity tag.
 fn overview(page: &Page, tag: &str) -> HttpResponse {
@@ -22,8 +21,7 @@ fn overview(page: &Page, tag: &str) -> HttpResponse {
 
 #[test]
 fn overview_is_sent_again_only_after_a_change() {
-    let database = shared(Flavour::of_this_test()).database("serve");
-    Holder::on(&database, &[]).end();
+    let database = database(Flavour::of_this_test());
     let page = Page::on(&database, &["--interval=100ms"]);
     let first = overview(&page, "\"0123456789abcdef\"");
     assert_eq!(first.status, 200, "{first:#?}");
@@ -39,94 +37,84 @@ fn overview_is_sent_again_only_after_a_change() {
         assert_eq!(later.headers["etag"], tag);
         time(&later) > time(&first)
     });
-    let holder = Holder::on(&database, &[]);
+    let _holder = Holder::on(&database, &[]);
     eventually("the change is sent", || {
         overview(&page, tag).body.contains("\"held\"")
     });
-    assert_eq!(holder.end().status, Some(3));
-    assert_eq!(page.end().status, Some(0));
 }
 
 #[test]
 fn all_viewers_share_one_query_per_interval_and_nobody_else_causes_one() {
-    for flavour in Flavour::ALL {
-        let server = shared(flavour);
-        let database = server.database("serve");
-        Holder::on(&database, &[]).end();
-        let proxy = Proxy::to(server.port());
-        let url = database.url_through(proxy.port());
-        let serve = Dlock::new(["serve", "--listen=127.0.0.1:0", "--interval=300ms"]);
-        let page = Page::start(serve.env("DLOCK_URL", url));
-        let (start, before) = (Instant::now(), proxy.asked(Kind::Get));
-        // All viewers ask again and again.
-        thread::scope(|scope| {
-            for _ in 0..20 {
-                scope.spawn(|| {
-                    while proxy.asked(Kind::Get) < before + 4 {
-                        assert_eq!(page.get("/overview.json").status, 200, "{flavour}");
-                    }
-                });
-            }
-        });
-        let asked = proxy.asked(Kind::Get) - before;
-        let most = 1 + start.elapsed().as_millis() / 300;
-        assert!(asked as u128 <= most, "{asked} queries on {flavour}");
-        assert_eq!(proxy.connections(), 1, "{flavour}");
-        let mut before = proxy.asked(Kind::Get);
-        let mut unchanged = 0;
-        eventually("no more queries are sent", || {
-            // A request without a query shows that the server is running.
-            assert_eq!(page.get("/healthz").status, 200);
-            let now = proxy.asked(Kind::Get);
-            unchanged = if now == before { unchanged + 1 } else { 0 };
-            before = now;
-            // 200 polls of 5 ms are three intervals.
-            unchanged >= 200
-        });
-        assert_eq!(page.json("/status.json")["locks"][0]["action"], "init");
-        assert_eq!(proxy.asked(Kind::Get), before + 1, "{flavour}");
-        assert_eq!(page.end().status, Some(0));
-    }
+    let database = database(Flavour::of_this_test());
+    let proxy = Proxy::to(database.port);
+    let page = Page::through(&proxy, &database, "300ms");
+    let (start, before) = (Instant::now(), proxy.asked(Kind::Get));
+    // All viewers ask again and again.
+    thread::scope(|scope| {
+        for _ in 0..20 {
+            scope.spawn(|| {
+                while proxy.asked(Kind::Get) < before + 4 {
+                    assert_eq!(page.get("/overview.json").status, 200);
+                }
+            });
+        }
+    });
+    let asked = proxy.asked(Kind::Get) - before;
+    let most = 1 + start.elapsed().as_millis() / 300;
+    assert!(asked as u128 <= most, "{asked} queries");
+    assert_eq!(proxy.connections(), 1);
+    let mut before = proxy.asked(Kind::Get);
+    let mut unchanged = 0;
+    eventually("no more queries are sent", || {
+        // A request without a query shows that the server is running.
+        assert_eq!(page.get("/healthz").status, 200);
+        let now = proxy.asked(Kind::Get);
+        unchanged = if now == before { unchanged + 1 } else { 0 };
+        before = now;
+        // 200 polls of 5 ms are three intervals.
+        unchanged >= 200
+    });
+    assert_eq!(page.json("/status.json")["locks"][0]["action"], "init");
+    assert_eq!(proxy.asked(Kind::Get), before + 1);
 }
 
 #[test]
-fn page_survives_an_outage_and_says_why_without_secrets() {
-    for flavour in Flavour::ALL {
-        let server = shared(flavour);
-        let database = server.database("serve");
-        Holder::on(&database, &[]).end();
-        let proxy = Proxy::to(server.port());
-        let url = database.url_through(proxy.port());
-        let serve = Dlock::new(["serve", "--listen=127.0.0.1:0", "--interval=200ms"]);
-        let page = Page::start(serve.env("DLOCK_URL", url));
-        page.becomes("/overview.json", 200);
-        proxy.door(AcceptMode::Refused);
-        proxy.reset();
-        page.becomes("/overview.json", 503);
-        let reason = page.get("/status.json").body;
-        assert_eq!(reason, "the database does not respond", "{flavour}");
-        assert!(page.get("/metrics").body.contains("\ndlock_up 0\n"));
-        page.running.wait_for_output("cannot reach 127.0.0.1:");
-        proxy.door(AcceptMode::Open);
-        page.becomes("/status.json", 200);
-        assert!(page.get("/metrics").body.contains("\ndlock_up 1\n"));
-        page.running.wait_for_output("the database responds again");
-        assert_eq!(page.end().status, Some(0), "{flavour}");
-    }
-}
+fn page_starts_and_survives_without_the_database_and_says_why_without_secrets() {
+    let database = database(Flavour::of_this_test());
+    let proxy = Proxy::to(database.port);
+    proxy.door(AcceptMode::Refused);
+    // A page with a long interval recovers soon after an outage.
+    let hourly = Page::through(&proxy, &database, "1h");
+    hourly.running.wait_for_output("cannot reach 127.0.0.1:");
+    let response = hourly.get("/overview.json");
+    let outage = (503, "the database does not respond");
+    assert_eq!((response.status, &*response.body), outage);
+    proxy.door(AcceptMode::Open);
+    hourly.becomes("/status.json", 200);
+    drop(hourly);
 
-#[test]
-fn requests_end_while_the_database_is_silent() {
-    let server = shared(Flavour::MariaDb);
-    let database = server.database("serve");
-    Holder::on(&database, &[]).end();
-    let proxy = Proxy::to(server.port());
-    let url = database.url_through(proxy.port());
-    let serve = Dlock::new(["serve", "--listen=127.0.0.1:0", "--interval=200ms"]);
-    let page = Page::start(serve.env("DLOCK_URL", url));
+    let page = Page::through(&proxy, &database, "200ms");
+    let is_up = |number: u8| {
+        let metrics = page.get("/metrics").body;
+        let up = format!("\ndlock_up {number}\n");
+        assert!(metrics.contains(&up), "{metrics}");
+    };
+    page.becomes("/overview.json", 200);
+    proxy.door(AcceptMode::Refused);
+    proxy.reset();
+    page.becomes("/overview.json", 503);
+    let response = page.get("/status.json");
+    assert_eq!((response.status, &*response.body), outage);
+    is_up(0);
+    page.running.wait_for_output("cannot reach 127.0.0.1:");
+    proxy.door(AcceptMode::Open);
+    page.becomes("/status.json", 200);
+    is_up(1);
+    page.running.wait_for_output("the database responds again");
+    // Requests also end while the database is silent.
     proxy.responses(Flow::Hold);
     page.becomes("/status.json", 503);
-    assert!(page.get("/metrics").body.contains("\ndlock_up 0\n"));
+    is_up(0);
     assert_eq!(page.get("/").status, 200);
     assert_eq!(page.get("/healthz").status, 200);
     proxy.responses(Flow::Pass);
@@ -137,32 +125,30 @@ fn requests_end_while_the_database_is_silent() {
 #[test]
 fn action_document_follows_the_runs_of_the_action() {
     for flavour in Flavour::ALL {
-        let database = shared(flavour).database("serve");
+        let database = database(flavour);
         let holder = Holder::on(&database, &["--note", "release 42"]);
         let page = Page::on(&database, &["--interval=100ms"]);
-        let document = page.json("/action.json?name=init");
+        let action = || page.json("/action.json?name=init");
+        let document = action();
         assert_eq!(document["lock"]["note"], "release 42");
-        assert_eq!(document["runs"], serde_json::json!([]));
+        assert_eq!(document["runs"].as_array().map(Vec::len), Some(1));
         let token = &document["lock"]["token"];
         let line = format!("dlock release init --token {token}");
         assert_eq!(document["commands"][0]["line"], *line);
         assert_eq!(holder.end().status, Some(3));
         eventually("the run is shown", || {
-            page.json("/action.json?name=init")["runs"][0]["token"] == *token
+            action()["runs"][0]["token"] == *token
         });
-        let document = page.json("/action.json?name=init");
+        let document = action();
         let run = &document["runs"][0];
-        assert_eq!(
-            (&run["result"], &run["is_good"]),
-            (&"exit 3".into(), &false.into())
-        );
-        assert!(run["waited_ms"].as_u64().is_some(), "{run:#}");
+        assert_eq!(run["result"], "exit 3");
+        assert_eq!(run["is_good"], false);
+        assert!(run["waited_ms"].is_u64(), "{run:#}");
         // The age of a run grows while nothing happens, and not only when the runs are read again after a minute.
         let start = Instant::now();
+        let age = |document: &Value| document["runs"][0]["ended_ago_ms"].as_u64();
         eventually("the run is a second older", || {
-            let later = page.json("/action.json?name=init");
-            let age = |document: &serde_json::Value| document["runs"][0]["ended_ago_ms"].as_u64();
-            age(&later) >= age(&document).map(|age| age + 1000)
+            age(&action()) >= age(&document).map(|age| age + 1000)
         });
         assert!(start.elapsed() < Duration::from_secs(30), "{flavour}");
         // The command does what the page says.
@@ -170,31 +156,23 @@ fn action_document_follows_the_runs_of_the_action() {
         let words = command.strip_prefix("dlock ").expect("a command of dlock");
         let outcome = Dlock::on(&database, words.split(' ')).run();
         assert_eq!(outcome.status, Some(0), "{outcome:#?}");
-        assert_eq!(page.end().status, Some(0));
     }
 }
 
 #[test]
 fn viewers_of_one_lock_share_the_query_for_its_runs() {
     const VIEWERS: usize = 20;
-    let server = shared(Flavour::MariaDb);
-    let database = server.database("serve");
-    Holder::on(&database, &[]).end();
-    let proxy = Proxy::to(server.port());
-    let url = database.url_through(proxy.port());
+    let database = database(Flavour::of_this_test());
+    let proxy = Proxy::to(database.port);
     // The records are read at the start.
-    let serve = Dlock::new(["serve", "--listen=127.0.0.1:0", "--interval=1h"]);
-    let page = Page::start(serve.env("DLOCK_URL", url));
+    let page = Page::through(&proxy, &database, "1h");
     let before = proxy.asked(Kind::Get);
     let sockets = page.sockets();
     // The requests arrive while the database does not respond.
     proxy.responses(Flow::Hold);
     let documents = thread::scope(|scope| {
-        let requests: Vec<_> = (0..VIEWERS)
-            .map(|_| {
-                scope.spawn(|| page.json("/action.json?name=init")["runs"][0]["result"].clone())
-            })
-            .collect();
+        let request = || page.json("/action.json?name=init")["runs"][0]["result"].clone();
+        let requests: Vec<_> = (0..VIEWERS).map(|_| scope.spawn(request)).collect();
         eventually("the requests arrive", || {
             page.sockets() == sockets + VIEWERS
         });
@@ -205,43 +183,31 @@ fn viewers_of_one_lock_share_the_query_for_its_runs() {
     });
     assert_eq!(documents, vec![json!("exit 3"); VIEWERS]);
     assert_eq!(proxy.asked(Kind::Get) - before, 1);
-    assert_eq!(page.end().status, Some(0));
 }
 
 #[test]
-fn later_viewer_learns_how_old_the_records_are() {
-    let database = shared(Flavour::MariaDb).database("serve");
-    Holder::on(&database, &[]).end();
+fn later_viewer_learns_how_old_the_records_are_and_their_times_pass() {
+    let database = database(Flavour::of_this_test());
+    let _holder = Holder::on(&database, &["--ttl=1h"]);
     // The query of the start is enough for this test.
     let page = Page::on(&database, &["--interval=1m"]);
     eventually("the records are old", || {
         let age = page.get("/overview.json").headers["dlock-age-ms"].parse::<u64>();
         age.is_ok_and(|age| age > 3000)
     });
+    assert!(page.json("/action.json?name=init")["age_ms"].as_u64() > Some(3000));
     // A browser shows the same age, and does not count it from the arrival.
-    let browser = Browser::start(Look::WIDE);
-    browser.open(&page.address.url());
+    let browser = page.view("");
+    let is_old = |age: &str| {
+        let age = browser.run(&format!("return {age}"));
+        let age = age.as_f64().expect("an age");
+        assert!((3000.0..60_000.0).contains(&age), "{age}");
+    };
     browser.shows("#rows", "init");
-    let shown = "return performance.getEntriesByName('update')[0].startTime - page.received";
-    let shown = browser.run(shown).as_f64().expect("an age");
-    assert!((3000.0..60_000.0).contains(&shown), "{shown}");
-    drop(browser);
-    assert_eq!(page.end().status, Some(0));
-}
-
-#[test]
-fn details_say_how_old_they_are_and_their_times_pass() {
-    let database = shared(Flavour::MariaDb).database("serve");
-    let holder = Holder::on(&database, &["--ttl=1h"]);
-    let page = Page::on(&database, &["--interval=1m"]);
-    let age = || page.json("/action.json?name=init")["age_ms"].as_u64();
-    eventually("the records are old", || age() > Some(3000));
-    let browser = Browser::start(Look::WIDE);
-    browser.open(&format!("{}#/lock/init", page.address.url()));
+    is_old("performance.getEntriesByName('update')[0].startTime - page.received");
+    browser.run("location.hash = '#/lock/init'");
     browser.shows("#facts", "expires in");
-    let shown = browser.run("return performance.now() - page.detail.current");
-    let shown = shown.as_f64().expect("an age");
-    assert!((3000.0..60_000.0).contains(&shown), "{shown}");
+    is_old("performance.now() - page.detail.current");
     for name in ["since", "lease"] {
         let fact = || {
             browser.run(&format!(
@@ -253,24 +219,4 @@ fn details_say_how_old_they_are_and_their_times_pass() {
         eventually("the time passes without a document", || fact() != first);
     }
     assert_eq!(browser.run("return page.updates"), 1);
-    drop(browser);
-    assert_eq!(holder.end().status, Some(3));
-    assert_eq!(page.end().status, Some(0));
-}
-
-#[test]
-fn page_with_a_long_interval_recovers_soon_after_an_outage() {
-    let server = shared(Flavour::MariaDb);
-    let database = server.database("serve");
-    Holder::on(&database, &[]).end();
-    let proxy = Proxy::to(server.port());
-    proxy.door(AcceptMode::Refused);
-    let url = database.url_through(proxy.port());
-    let serve = Dlock::new(["serve", "--listen=127.0.0.1:0", "--interval=1h"]);
-    let page = Page::start(serve.env("DLOCK_URL", url));
-    // The failure of the start.
-    assert_eq!(page.get("/overview.json").status, 503);
-    proxy.door(AcceptMode::Open);
-    page.becomes("/status.json", 200);
-    assert_eq!(page.end().status, Some(0));
 }

@@ -6,29 +6,25 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use testkit::cli_runner::Dlock;
-use testkit::holder::Holder;
+use testkit::command::Stage;
 use testkit::servers::{Flavour, shared};
 
-use super::Page;
+use super::{Page, database};
 
 #[test]
 fn unix_socket_is_replaced_if_its_process_has_ended_and_removed_at_the_end() {
-    let database = shared(Flavour::MariaDb).database("serve");
-    Holder::on(&database, &[]).end();
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("page");
+    let database = database(Flavour::of_this_test());
+    let stage = Stage::new();
+    let path = stage.path("page");
     drop(UnixListener::bind(&path).expect("a socket that is left behind"));
-    let page = Page::on_socket(&database, &path);
+    let serve = ["serve", "--listen", &format!("unix:{}", path.display())];
+    let page = Page::start(Dlock::on(&database, serve));
     let file = fs::symlink_metadata(&path).expect("the socket exists");
     assert!(file.file_type().is_socket());
-    assert_eq!(
-        file.permissions().mode() & 0o022,
-        0,
-        "others may not connect"
-    );
+    let mode = file.permissions().mode();
+    assert_eq!(mode & 0o022, 0, "others may not connect");
     assert_eq!(page.json("/status.json")["locks"][0]["action"], "init");
-    let listen = format!("unix:{}", path.display());
-    let second = Dlock::on(&database, ["serve", "--listen", &listen]).run();
+    let second = Dlock::on(&database, serve).run();
     second.expect(78, "", "Address already in use");
     page.get("/healthz");
     let outcome = page.end();
@@ -38,18 +34,18 @@ fn unix_socket_is_replaced_if_its_process_has_ended_and_removed_at_the_end() {
 
 /// A proxy runs under another account. The man page and the systemd unit contain this umask.
 #[test]
-fn unix_socket_lets_the_group_connect_if_the_umask_does() {
-    let database = shared(Flavour::MariaDb).database("serve");
-    Holder::on(&database, &[]).end();
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("page");
+fn umask_lets_the_group_connect_and_an_ignored_signal_stays_ignored() {
+    let database = database(Flavour::of_this_test());
+    let stage = Stage::new();
+    let path = stage.path("page");
     let unit = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/examples/systemd/dlock-serve.service"
     );
     let unit = fs::read_to_string(unit).expect("the unit exists");
     let umask = unit.lines().find_map(|line| line.strip_prefix("# UMask="));
-    let script = format!("umask {}; exec \"$@\"", umask.expect("a setting"));
+    let umask = umask.expect("a setting");
+    let script = format!("trap '' HUP; umask {umask}; exec \"$@\"");
     let shell = ["-c", &script, "sh", env!("CARGO_BIN_EXE_dlock")];
     let running = Dlock::of(Path::new("/bin/sh"), shell)
         .args(["serve", "--listen", &format!("unix:{}", path.display())])
@@ -58,25 +54,6 @@ fn unix_socket_lets_the_group_connect_if_the_umask_does() {
     running.wait_for_output("listening on unix:");
     let file = fs::symlink_metadata(&path).expect("the socket exists");
     assert_eq!(file.permissions().mode() & 0o777, 0o770);
-    running.signal("TERM");
-    assert_eq!(running.wait().status, Some(0));
-}
-
-#[test]
-fn signal_ignored_at_start_does_not_end_the_server() {
-    let database = shared(Flavour::MariaDb).database("serve");
-    Holder::on(&database, &[]).end();
-    let shell = [
-        "-c",
-        r#"trap '' HUP; exec "$@""#,
-        "sh",
-        env!("CARGO_BIN_EXE_dlock"),
-    ];
-    let running = Dlock::of(Path::new("/bin/sh"), shell)
-        .args(["serve", "--listen", "127.0.0.1:0"])
-        .env("DLOCK_URL", database.url())
-        .start();
-    running.wait_for_output("listening on ");
     let status = fs::read_to_string(format!("/proc/{}/status", running.pid()));
     let status = status.expect("dlock runs");
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -90,61 +67,43 @@ fn signal_ignored_at_start_does_not_end_the_server() {
 
 #[test]
 fn addresses_that_other_machines_reach_need_a_token() {
-    let database = shared(Flavour::MariaDb).database("serve");
-    Holder::on(&database, &[]).end();
-    let folder = tempfile::tempdir().expect("a folder");
-    let (token, short) = (folder.path().join("token"), folder.path().join("short"));
-    fs::write(&token, "0123456789abcdef\n").expect("the file is written");
-    fs::write(&short, "0123456789abcde\n").expect("the file is written");
+    let database = database(Flavour::of_this_test());
+    let stage = Stage::new();
+    let file = |name: &str, text: &str| {
+        let path = stage.path(name);
+        fs::write(&path, text).expect("the file is written");
+        format!("--token-file={}", path.display())
+    };
+    let token = file("token", "0123456789abcdef\n");
+    let short = file("short", "0123456789abcde\n");
     let serve =
         |options: &[&str]| Dlock::on(&database, ["serve", "--listen", "0.0.0.0:0"]).args(options);
-    serve(&[])
-        .run()
-        .expect(64, "", "so --token-file is required");
-    let file = |path: &std::path::Path| format!("--token-file={}", path.display());
-    serve(&[&file(&short)])
-        .run()
-        .expect(78, "", "fewer than 16 bytes");
-    serve(&["--token-file=/nonexistent"])
-        .run()
-        .expect(78, "", "/nonexistent");
-    let page = Page::start(serve(&[&file(&token)]));
+    for (options, status, why) in [
+        (&[][..], 64, "so --token-file is required"),
+        (&[&*short], 78, "fewer than 16 bytes"),
+        (&["--token-file=/nonexistent"], 78, "/nonexistent"),
+    ] {
+        serve(options).run().expect(status, "", why);
+    }
+    let page = Page::start(serve(&[&token]));
     assert_eq!(page.get("/status.json").status, 401);
     assert_eq!(page.get("/healthz").status, 200);
     for authorization in [
-        "Bearer 0123456789abcdef",
-        "Basic b3BzOjAxMjM0NTY3ODlhYmNkZWY=",
+        "Authorization: Bearer 0123456789abcdef",
+        "Authorization: Basic b3BzOjAxMjM0NTY3ODlhYmNkZWY=",
     ] {
-        let header = format!("Authorization: {authorization}");
-        let response = page
-            .address
-            .request("GET", "/status.json", &["Host: localhost", &header]);
+        let headers = ["Host: localhost", authorization];
+        let response = page.address.request("GET", "/status.json", &headers);
         assert_eq!(response.status, 200, "{response:#?}");
     }
-    assert_eq!(page.end().status, Some(0));
 }
 
 #[test]
-fn page_starts_before_its_server_but_not_with_settings_that_never_work() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let port = free.local_addr().expect("an address").port();
-    drop(free);
-    let url = format!("mysql://app:secret@127.0.0.1:{port}/app");
-    let serve = Dlock::new(["serve", "--listen", "127.0.0.1:0"]).env("DLOCK_URL", url);
-    let page = Page::start(serve);
-    page.running.wait_for_output("cannot reach 127.0.0.1");
-    let response = page.get("/status.json");
-    assert_eq!(
-        (response.status, &*response.body),
-        (503, "the database does not respond")
-    );
-    assert_eq!(page.end().status, Some(0));
-
-    let database = shared(Flavour::MySql).database("serve");
+fn page_does_not_start_with_settings_that_never_work() {
+    let database = shared(Flavour::of_this_test()).database("serve");
+    let serve = || Dlock::on(&database, ["serve", "--listen", "127.0.0.1:0"]);
+    serve().run().expect(78, "", "dlock setup");
     let url = database.url().replace(&database.password, "wrong");
-    let serve = Dlock::new(["serve", "--listen", "127.0.0.1:0"]).env("DLOCK_URL", url);
+    let serve = serve().env("DLOCK_URL", url);
     serve.run().expect(77, "", "Access denied");
-    Dlock::on(&database, ["serve", "--listen", "127.0.0.1:0"])
-        .run()
-        .expect(78, "", "dlock setup");
 }

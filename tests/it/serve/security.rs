@@ -1,10 +1,11 @@
-//! Tests of the requests that are refused, and of the texts that no response contains.
+//! Tests of the form of responses, of the requests that are refused, and of the texts that no response contains.
 
+use serde_json::Value;
 use testkit::cli_runner::Dlock;
 use testkit::holder::Holder;
-use testkit::servers::{Flavour, shared};
+use testkit::servers::Flavour;
 
-use super::Page;
+use super::{Page, database};
 
 const PATHS: [&str; 9] = [
     "/",
@@ -20,45 +21,49 @@ const PATHS: [&str; 9] = [
 
 #[test]
 fn responses_have_security_headers_and_no_text_about_the_connection() {
-    let database = shared(Flavour::of_this_test()).database("serve");
-    let holder = Holder::on(&database, &[]);
+    let database = database(Flavour::of_this_test());
+    let _holder = Holder::on(&database, &[]);
     let page = Page::on(&database, &[]);
+    let server = format!("127.0.0.1:{}", database.port);
     for path in PATHS {
         let response = page.get(path);
         assert_eq!(response.status, 200, "{path}: {response:#?}");
         let header = |name: &str| response.headers.get(name).map_or("", String::as_str);
         let policy = header("content-security-policy");
-        assert!(
-            policy.starts_with("default-src 'none'; script-src 'self';"),
-            "{policy}"
-        );
-        assert!(
-            !policy.contains("unsafe") && !policy.contains("http"),
-            "{policy}"
-        );
+        let start = "default-src 'none'; script-src 'self';";
+        assert!(policy.starts_with(start), "{policy}");
+        let is_open = policy.contains("unsafe") || policy.contains("http");
+        assert!(!is_open, "{policy}");
         assert_eq!(header("x-content-type-options"), "nosniff");
         assert_eq!(header("cache-control"), "no-store");
         assert_eq!(header("cross-origin-resource-policy"), "same-origin");
-        let server = format!("127.0.0.1:{}", database.port);
         for secret in [&database.password, &database.user, &database.name, &server] {
-            assert!(
-                !response.body.contains(secret.as_str()),
-                "{secret} in {path}"
-            );
+            let is_secret = !response.body.contains(secret.as_str());
+            assert!(is_secret, "{secret} in {path}");
         }
     }
-    assert_eq!(holder.end().status, Some(3));
-    assert_eq!(page.end().status, Some(0));
+    // The document has the form of the subcommand's output.
+    let served = page.json("/status.json");
+    let printed = Dlock::on(&database, ["status", "--all", "--json"])
+        .run()
+        .stdout;
+    let printed: Value = serde_json::from_str(&printed).expect("JSON");
+    let keys = |value: &Value| -> Vec<String> {
+        let object = value.as_object().expect("an object");
+        object.keys().cloned().collect()
+    };
+    assert_eq!(keys(&served), keys(&printed));
+    let (served, printed) = (&served["locks"][0], &printed["locks"][0]);
+    assert_eq!(keys(served), keys(printed));
+    assert_eq!(served["holder"], printed["holder"]);
 }
 
 #[test]
 fn requests_of_other_sites_and_with_other_methods_are_refused() {
-    let database = shared(Flavour::of_this_test()).database("serve");
-    Holder::on(&database, &[]).end();
+    let database = database(Flavour::of_this_test());
     let page = Page::on(&database, &["--allow-host", "locks.example.org"]);
-    let status = |method: &str, path: &str, headers: &[&str]| {
-        page.address.request(method, path, headers).status
-    };
+    let request =
+        |method: &str, path: &str, headers: &[&str]| page.address.request(method, path, headers);
     for (host, wanted) in [
         ("Host: localhost:9", 200),
         ("Host: 127.0.0.1", 200),
@@ -66,71 +71,43 @@ fn requests_of_other_sites_and_with_other_methods_are_refused() {
         ("Host: rebound.example", 421),
     ] {
         for path in PATHS.iter().filter(|path| **path != "/healthz") {
-            assert_eq!(status("GET", path, &[host]), wanted, "{host} {path}");
+            let status = request("GET", path, &[host]).status;
+            assert_eq!(status, wanted, "{host} {path}");
         }
     }
     let host = "Host: localhost";
-    let site = |site| ["Host: localhost", site];
-    assert_eq!(
-        status("GET", "/status.json", &site("Sec-Fetch-Site: cross-site")),
-        403
-    );
-    assert_eq!(
-        status(
-            "GET",
-            "/overview.json",
-            &site("Origin: https://evil.example")
-        ),
-        403
-    );
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH"] {
         for path in ["/status.json", "/healthz"] {
-            let response = page.address.request(method, path, &[host]);
+            let response = request(method, path, &[host]);
             assert_eq!(response.status, 405, "{method} {path}");
             assert_eq!(response.headers["allow"], "GET, HEAD");
         }
     }
-    let head = page.address.request("HEAD", "/status.json", &[host]);
+    let head = request("HEAD", "/status.json", &[host]);
     assert_eq!((head.status, &*head.body), (200, ""));
-    assert_eq!(status("GET", "/../etc/passwd", &[host]), 404);
-    assert_eq!(status("GET", "/action.json", &[host]), 400);
-    assert_eq!(status("GET", "/action.json?name=a%0ab", &[host]), 400);
-    assert_eq!(status("GET", "/action.json?name=other", &[host]), 404);
-    assert_eq!(
-        page.address
-            .send("GET / HTTP/1.1\r\nConnection: close\r\n\r\n")
-            .status,
-        400
-    );
     // The limits of the headers.
     let large = format!("X: {}", "x".repeat(20_000));
-    assert_eq!(status("GET", "/", &[host, &large]), 431);
     let many = vec!["X: y"; 100];
-    assert_eq!(status("GET", "/", &many), 431);
-    assert_eq!(page.end().status, Some(0));
-}
-
-#[test]
-fn status_has_the_form_of_the_subcommand() {
-    let database = shared(Flavour::of_this_test()).database("serve");
-    let holder = Holder::on(&database, &[]);
-    let page = Page::on(&database, &[]);
-    let served = page.json("/status.json");
-    let printed = Dlock::on(&database, ["status", "--all", "--json"])
-        .run()
-        .stdout;
-    let printed: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
-    let keys = |value: &serde_json::Value| -> Vec<String> {
-        value
-            .as_object()
-            .expect("an object")
-            .keys()
-            .cloned()
-            .collect()
-    };
-    assert_eq!(keys(&served), keys(&printed));
-    assert_eq!(keys(&served["locks"][0]), keys(&printed["locks"][0]));
-    assert_eq!(served["locks"][0]["holder"], printed["locks"][0]["holder"]);
-    assert_eq!(holder.end().status, Some(3));
-    assert_eq!(page.end().status, Some(0));
+    for (path, headers, wanted) in [
+        (
+            "/status.json",
+            &[host, "Sec-Fetch-Site: cross-site"][..],
+            403,
+        ),
+        (
+            "/overview.json",
+            &[host, "Origin: https://evil.example"],
+            403,
+        ),
+        ("/../etc/passwd", &[host], 404),
+        ("/action.json", &[host], 400),
+        ("/action.json?name=a%0ab", &[host], 400),
+        ("/action.json?name=other", &[host], 404),
+        ("/", &[], 400),
+        ("/", &[host, &large], 431),
+        ("/", &many, 431),
+    ] {
+        let status = request("GET", path, headers).status;
+        assert_eq!(status, wanted, "{path} {headers:?}");
+    }
 }
