@@ -16,7 +16,6 @@ mod tables;
 use mysql::prelude::Queryable;
 use serde_json::Value;
 use testkit::cli_runner::Dlock;
-use testkit::proxy::Proxy;
 use testkit::servers::{Database, Server};
 
 /// The names of all checks, in the order in which doctor reports them.
@@ -77,12 +76,12 @@ impl Findings {
 
     #[track_caller]
     fn on(database: &Database) -> Self {
-        Self::of(Dlock::new([""; 0]).env("DLOCK_URL", database.url()))
+        Self::at(&database.url())
     }
 
     #[track_caller]
-    fn through(proxy: &Proxy, database: &Database) -> Self {
-        Self::of(Dlock::new([""; 0]).env("DLOCK_URL", database.url_through(proxy.port())))
+    fn at(url: &str) -> Self {
+        Self::of(Dlock::new([""; 0]).env("DLOCK_URL", url))
     }
 
     pub(crate) fn status(&self, check: &str) -> Vec<&str> {
@@ -101,6 +100,14 @@ impl Findings {
         });
         let found = found.unwrap_or_else(|| panic!("no {status} {check} {fact:?} in {self:#?}"));
         found["fix"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Returns the fact of the first finding of `check`.
+    #[track_caller]
+    fn fact(&self, check: &str) -> &str {
+        let found = self.checks.iter().find(|one| one["check"] == check);
+        let fact = found.and_then(|one| one["fact"].as_str());
+        fact.expect("every check is reported with a fact")
     }
 
     /// Asserts that all checks are ok. Ignores the checks in `except`, the check that needs an option, and the checks
@@ -122,10 +129,14 @@ impl Findings {
 #[track_caller]
 fn set_up(server: &Server) -> Database {
     let database = server.database("doctor");
-    Dlock::on(&database, ["setup", "-q"])
-        .run()
-        .expect(0, "", "");
+    set_up_again(&database);
     database
+}
+
+/// Creates the missing tables.
+#[track_caller]
+fn set_up_again(database: &Database) {
+    Dlock::on(database, ["setup", "-q"]).run().expect(0, "", "");
 }
 
 #[track_caller]
@@ -150,14 +161,19 @@ fn contents(database: &Database) -> Vec<(String, u64)> {
 }
 
 /// Creates an account without privileges and returns `database` with that account.
+#[track_caller]
 fn account_without_grants(database: &Database, name: &str) -> Database {
-    let user = format!("{name}_{}", database.user);
-    let password = &database.password;
-    execute(
-        database,
-        &format!("CREATE USER '{user}'@'%' IDENTIFIED BY '{password}'"),
-    );
     let mut account = database.clone();
-    account.user = user;
+    account.user = format!("{name}_{}", database.user);
+    let Database { user, password, .. } = &account;
+    let create = format!("CREATE USER '{user}'@'%' IDENTIFIED BY '{password}'");
+    execute(database, &create);
     account
+}
+
+/// Grants `privileges`, for example `SELECT ON *.*`, to `account`.
+#[track_caller]
+fn grant(account: &Database, privileges: &str) {
+    let grant = format!("GRANT {privileges} TO '{}'@'%'", account.user);
+    execute(account, &grant);
 }

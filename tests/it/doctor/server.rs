@@ -1,12 +1,12 @@
 //! Findings about the kind, the settings and the behaviour of the server.
 
 use mysql::prelude::Queryable;
-use testkit::cli_runner::Dlock;
-use testkit::on_each_series;
-use testkit::proxy::Proxy;
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, Series, Server, shared};
 
-use super::{Findings, contents, execute, set_up};
+use super::session_user::assert_missing_list_is_reported;
+use super::{Findings, contents, execute, grant, set_up};
 
 #[test]
 fn a_good_server_passes_all_checks_and_is_not_changed() {
@@ -26,6 +26,7 @@ fn a_good_server_passes_all_checks_and_is_not_changed() {
         }
         let findings = Findings::on(&database);
         findings.are_good_except(&[]);
+        findings.reports("session-user", "skip", "no --session-user");
         assert_eq!(findings.status, 0, "{findings:#?}");
         assert_eq!(contents(&database), before);
 
@@ -40,34 +41,37 @@ fn a_good_server_passes_all_checks_and_is_not_changed() {
         let (last, _) = lines.split_last().expect("doctor prints lines");
         assert!(last.starts_with("0 failed, "), "{text:#?}");
         // All checks are also ok over the Unix socket.
-        let socket = Dlock::new([""; 0]).env("DLOCK_URL", database.socket_url());
-        Findings::of(socket).are_good_except(&[]);
+        Findings::at(&database.socket_url()).are_good_except(&[]);
     }
 }
 
 #[test]
-fn a_small_pool_of_threads_is_reported() {
+fn a_server_with_a_small_pool_and_without_a_galera_provider_is_a_single_server() {
     let options = [
         "--thread-handling=pool-of-threads",
         "--thread-pool-max-threads=20",
+        "--wsrep-on=ON",
+        "--binlog-format=ROW",
     ];
     let server = Server::start(Flavour::MariaDb, &options);
-    let findings = Findings::on(&server.database("doctor"));
-    let fact = "a pool of at most 20 threads for 151 connections";
-    findings.reports("connections", "warn", fact);
+    let findings = Findings::on(&set_up(&server));
+    let pool = "a pool of at most 20 threads for 151 connections";
+    findings.reports("connections", "warn", pool);
+    findings.reports("cluster", "ok", "a single server");
+    findings.are_good_except(&[]);
 }
 
-on_each_series!(server_settings_are_checked);
-fn server_settings_are_checked(series: Series) {
+on_each_flavour!(server_settings_are_checked);
+fn server_settings_are_checked(flavour: Flavour) {
     let mut options = vec!["--log-bin", "--server-id=1", "--sync-binlog=1"];
-    let semi_sync = match series.flavour() {
+    let semi_sync = match flavour {
         Flavour::MariaDb => "rpl_semi_sync_master_enabled",
         Flavour::MySql => {
             options.push("--plugin-load-add=semisync_source.so");
             "rpl_semi_sync_source_enabled"
         }
     };
-    let server = Server::start(series, &options);
+    let server = Server::start(flavour, &options);
     let database = set_up(&server);
     Findings::on(&database).are_good_except(&[]);
     let set = |name: &str, value: &str| {
@@ -75,53 +79,27 @@ fn server_settings_are_checked(series: Series) {
             .admin_conn()
             .query(format!("SHOW GLOBAL VARIABLES LIKE '{name}'"))
             .expect("root has the privilege");
-        execute(&database, &format!("SET GLOBAL {name}={value}"));
+        let is_number = value.parse::<f64>().is_ok();
+        let quote = if is_number { "" } else { "'" };
+        let set = format!("SET GLOBAL {name}={quote}{value}{quote}");
+        execute(&database, &set);
         before[0].1.clone()
     };
-    let limit = match series.flavour() {
+    let limit = match flavour {
         Flavour::MariaDb => "max_statement_time",
         Flavour::MySql => "max_execution_time",
     };
+    let (flush, no_replica) = ("innodb_flush_log_at_trx_commit", "no replica acknowledges");
     let cases = [
         (limit, "5000", "session", "warn", "=5000"),
-        (
-            semi_sync,
-            "1",
-            "replication",
-            "warn",
-            "no replica acknowledges",
-        ),
+        (semi_sync, "1", "replication", "warn", no_replica),
         ("read_only", "1", "writes", "fail", "read_only is on"),
-        (
-            "binlog_format",
-            "'STATEMENT'",
-            "writes",
-            "fail",
-            "STATEMENT",
-        ),
-        (
-            "innodb_flush_log_at_trx_commit",
-            "0",
-            "durability",
-            "fail",
-            "trx_commit=0",
-        ),
-        (
-            "innodb_flush_log_at_trx_commit",
-            "2",
-            "durability",
-            "warn",
-            "trx_commit=2",
-        ),
+        ("binlog_format", "STATEMENT", "writes", "fail", "STATEMENT"),
+        (flush, "0", "durability", "fail", "trx_commit=0"),
+        (flush, "2", "durability", "warn", "trx_commit=2"),
         ("sync_binlog", "0", "durability", "warn", "sync_binlog=0"),
         ("autocommit", "0", "session", "warn", "autocommit is off"),
-        (
-            "max_connections",
-            "10",
-            "connections",
-            "warn",
-            "of 10 connections in use",
-        ),
+        ("max_connections", "10", "connections", "warn", "of 10 conn"),
     ];
     for (name, value, check, status, fact) in cases {
         let before = set(name, value);
@@ -131,15 +109,8 @@ fn server_settings_are_checked(series: Series) {
         findings.are_good_except(&[check, "grants"]);
         let status = if status == "fail" { 78 } else { 0 };
         assert_eq!(findings.status, status, "{name}={value}: {findings:#?}");
-        let is_number = before.parse::<f64>().is_ok();
-        let value = if is_number {
-            before
-        } else {
-            format!("'{before}'")
-        };
-        set(name, &value);
+        set(name, &before);
     }
-    Findings::on(&database).are_good_except(&[]);
     // While a backup blocks all writes, doctor skips the check of the privileges and reports no missing privilege.
     let mut backup = server.admin();
     backup
@@ -158,11 +129,12 @@ fn assert_replica_is_reported(server: &Server, database: &Database) {
     let port = server.port();
     let Database { user, password, .. } = database;
     // MySQL shows sessions of other accounts only with the PROCESS privilege.
-    execute(
-        database,
-        &format!("GRANT REPLICATION SLAVE, PROCESS ON *.* TO '{user}'@'%'"),
-    );
-    let replica = Server::start(server.series(), &["--server-id=2"]);
+    grant(database, "REPLICATION SLAVE, PROCESS ON *.*");
+    let options: &[&str] = match server.flavour() {
+        Flavour::MariaDb => &["--server-id=2"],
+        Flavour::MySql => &["--server-id=2", "--performance-schema=OFF"],
+    };
+    let replica = Server::start(server.series(), options);
     let statements = match server.flavour() {
         Flavour::MariaDb => [
             format!(
@@ -183,54 +155,12 @@ fn assert_replica_is_reported(server: &Server, database: &Database) {
     for statement in statements {
         admin.query_drop(&statement).expect("a replica starts");
     }
-    testkit::cli_runner::eventually("doctor reports the replica", || {
-        Findings::on(database).status("replication") == ["warn"]
+    let fact = "asynchronous, connected replicas: 1";
+    eventually("doctor reports the replica", || {
+        let findings = Findings::on(database);
+        findings.status("replication") == ["warn"] && findings.fact("replication") == fact
     });
-    Findings::on(database).reports("replication", "warn", "asynchronous, connected replicas: 1");
-}
-
-#[test]
-fn a_server_without_a_galera_provider_is_a_single_server() {
-    let server = Server::start(Flavour::MariaDb, &["--wsrep-on=ON", "--binlog-format=ROW"]);
-    let findings = Findings::on(&set_up(&server));
-    findings.reports("cluster", "ok", "a single server");
-    findings.are_good_except(&[]);
-}
-
-#[test]
-fn broken_named_locks_are_a_warning() {
-    for series in Series::ALL {
-        let database = set_up(shared(series));
-        for (replacement, fact) in [
-            ("NO_LOCK1(", "the server refuses named locks"),
-            // This function returns success to every session, although no session holds the lock.
-            ("INTERVAL(", "a named lock does not stay with its session"),
-        ] {
-            let proxy = Proxy::rewriting(database.port, "GET_LOCK(", replacement);
-            let findings = Findings::through(&proxy, &database);
-            findings.reports("named-locks", "warn", fact);
-            findings.are_good_except(&["named-locks"]);
-            assert_eq!(findings.status, 0, "{series}: {findings:#?}");
-        }
+    if server.flavour() == Flavour::MySql {
+        assert_missing_list_is_reported(&replica);
     }
-}
-
-on_each_series!(slow_responses_clock_differences_and_old_versions_are_reported);
-fn slow_responses_clock_differences_and_old_versions_are_reported(series: Series) {
-    let database = set_up(shared(series));
-    let through = |text, replacement| {
-        let proxy = Proxy::rewriting(database.port, text, replacement);
-        Findings::through(&proxy, &database)
-    };
-    let slow = through("1 AS round_trip", "SLEEP(.2) AS rt");
-    assert_ne!(slow.status("round-trip"), ["ok"], "{slow:#?}");
-    let slower = through("1 AS round_trip", "SLEEP(.6) AS rt");
-    slower.reports("round-trip", "fail", "median of 3 requests");
-    assert_eq!(slower.status, 78);
-    let late = through("UTC_TIMESTAMP(6)", "'2020-01-01 0:0'");
-    late.reports("clock", "warn", "behind this machine's");
-    late.are_good_except(&["clock"]);
-    let old = through("VERSION()", "'5.5.62-'");
-    old.reports("server", "warn", "5.5.62-");
-    old.are_good_except(&["server"]);
 }
