@@ -11,13 +11,19 @@ const ERASE: &str = "\r\x1b[K";
 const LABEL: &str = "a holder whose label is longer than 40 columns";
 
 #[test]
-fn waiter_rewrites_one_line_that_fits_the_terminal() {
+fn waiter_in_the_foreground_rewrites_one_line_that_fits_the_terminal() {
     let database = shared(Flavour::of_this_test()).database("line");
     let holder = Holder::on(&database, &["--holder", LABEL]);
     let mut terminal = Terminal::shell(&database);
     terminal.becomes(40, 24);
-    terminal.enters("$dlock exec -a init -- echo r''an");
-    terminal.sees("dlock: init is held by");
+    terminal.enters("$dlock exec -a init -- echo r''an &");
+    terminal.prompts();
+    // The user runs a command for longer than the pause between two lines.
+    terminal.enters("sleep 2; echo sl''ept");
+    terminal.sees("slept");
+    let screen = terminal.screen();
+    assert!(!screen.contains("dlock: ") && !screen.contains(ERASE));
+    terminal.enters("fg");
     for _ in 0..2 {
         terminal.sees(&format!("{ERASE}dlock: waiting "));
     }
@@ -32,24 +38,6 @@ fn waiter_rewrites_one_line_that_fits_the_terminal() {
     }
     terminal.becomes(120, 24);
     terminal.sees(&format!("s for init: held by {LABEL}{ERASE}"));
-    assert_eq!(holder.end().status, Some(3));
-    terminal.sees(&format!("{ERASE}ran\r\n"));
-}
-
-#[test]
-fn waiter_in_the_background_prints_no_line() {
-    let database = shared(Flavour::of_this_test()).database("line");
-    let holder = Holder::on(&database, &["--holder", "web-1"]);
-    let mut terminal = Terminal::shell(&database);
-    terminal.enters("$dlock exec -a init -- echo r''an &");
-    terminal.prompts();
-    // The user runs a command for longer than the pause between two lines.
-    terminal.enters("sleep 2; echo sl''ept");
-    terminal.sees("slept");
-    let screen = terminal.screen();
-    assert!(!screen.contains("dlock: ") && !screen.contains(ERASE));
-    terminal.enters("fg");
-    terminal.sees("s for init: held by web-1");
     assert_eq!(holder.end().status, Some(3));
     terminal.sees(&format!("{ERASE}ran\r\n"));
 }
