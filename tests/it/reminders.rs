@@ -1,6 +1,7 @@
 //! Tests of the reminders of a waiter, which contain the present holder. The first reminder follows after 30 s, so the
 //! waiters of a test wait at the same time.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
@@ -8,11 +9,11 @@ use serde_json::Value;
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::{Stage, read_message, write_message};
 use testkit::holder::{Holder, token};
-use testkit::proxy::{Fault, Kind, Request, error_packet};
-use testkit::servers::{Database, shared};
+use testkit::proxy::{Fault, Kind, Proxy, Request, error_packet};
+use testkit::servers::{Database, Flavour, shared};
 use testkit::terminal::Terminal;
 
-use crate::faults::{Scene, on_each, on_each_case};
+use crate::faults::on_each;
 
 /// Maximum time to handle an event while a read hangs. The read itself ends after the request timeout, which is 2 s.
 const LIMIT: Duration = Duration::from_millis(1500);
@@ -29,17 +30,25 @@ fn wait_for_waiters(database: &Database, count: u64) {
     });
 }
 
-/// Returns a waiter with the options `options`.
-fn waiter(database: &Database, options: &[&str]) -> Dlock {
-    Dlock::on(database, ["exec", "-a", "init"])
-        .args(options)
-        .args(["--", "echo", "ran"])
+/// Returns a waiter for `init` that is connected through `proxy`.
+fn waiter(database: &Database, proxy: &Proxy) -> Dlock {
+    Dlock::new(["exec", "-a", "init", "--", "echo", "ran"])
+        .env("DLOCK_URL", database.url_through(proxy.port()))
+}
+
+/// Returns the first line of a waiter's output that contains the holder `second`.
+#[track_caller]
+fn reminder(waiter: &Running) -> String {
+    let stderr = waiter.stderr_so_far();
+    let line = stderr.lines().find(|line| line.contains("second"));
+    line.expect("the reminder is a line").to_owned()
 }
 
 #[test]
-fn reminder_contains_the_present_holder_and_position() {
+fn reminder_contains_the_present_holder_and_costs_one_connection_and_one_statement() {
     on_each(|flavour| {
         let database = shared(flavour).database("reminders");
+        let proxies = [Proxy::to(database.port), Proxy::to(database.port)];
         let first = Holder::on(&database, &["--holder", "first"]);
         let stage = Stage::new();
         let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
@@ -51,10 +60,11 @@ fn reminder_contains_the_present_holder_and_position() {
             .start();
         second.wait_for_output("; you are next");
         wait_for_waiters(&database, 1);
-        let text = waiter(&database, &[]).start();
+        let text = waiter(&database, &proxies[0]).start();
         text.wait_for_output("; 1 ahead of you");
         wait_for_waiters(&database, 2);
-        let json = waiter(&database, &["--log-format", "json"]).start();
+        let json = waiter(&database, &proxies[1]);
+        let json = json.env("DLOCK_OPT_LOG_FORMAT", "json").start();
         json.wait_for_output(r#""ahead":2"#);
         let mut terminal = Terminal::shell(&database);
         terminal.enters("$dlock exec -a init -- echo ran");
@@ -63,37 +73,38 @@ fn reminder_contains_the_present_holder_and_position() {
         assert_eq!(read_message(&ready), "up");
 
         text.wait_for_output(": init is held by second (token ");
-        let stderr = text.stderr_so_far();
-        let reminder = stderr.lines().find(|line| line.contains("second"));
-        let reminder = reminder.expect("the reminder is a line");
-        assert!(
-            reminder.starts_with("dlock: still waiting after ")
-                && reminder.ends_with("; you are next; details: dlock status init"),
-            "{reminder}"
-        );
+        let line = reminder(&text);
+        let start = "dlock: still waiting after ";
+        let end = "; you are next; details: dlock status init";
+        assert!(line.starts_with(start) && line.ends_with(end), "{line}");
         json.wait_for_output(r#""holder":"second""#);
-        let stderr = json.stderr_so_far();
-        let reminder = stderr.lines().find(|line| line.contains("second"));
-        let reminder: Value = serde_json::from_str(reminder.expect("the reminder is a line"))
-            .expect("the reminder is JSON");
-        assert_eq!(reminder["event"], "waiting", "{reminder}");
-        assert_eq!(reminder["ahead"], 1, "{reminder}");
-        assert_eq!(reminder["holder_token"], token(&database), "{reminder}");
-        let expires_in = reminder["expires_in_ms"].as_i64();
-        assert!(expires_in > Some(0), "{reminder}");
+        let line: Value = serde_json::from_str(&reminder(&json)).expect("the reminder is JSON");
+        assert_eq!(line["event"], "waiting", "{line}");
+        assert_eq!(line["ahead"], 1, "{line}");
+        assert_eq!(line["holder_token"], token(&database), "{line}");
+        assert!(line["expires_in_ms"].as_i64() > Some(0), "{line}");
         terminal.sees("s for init: held by second, 2 ahead");
         // The holder, the three waiters and this query have one session each.
         let mut admin = database.admin_conn();
         eventually("the connections of the reads are closed", || {
             let query = "SELECT COUNT(*) FROM information_schema.processlist WHERE db=DATABASE()";
-            let sessions: Option<u64> = admin
-                .query_first(query)
-                .expect("the process list can be read");
-            sessions == Some(5)
+            let sessions = admin.query_first(query);
+            sessions.expect("the process list can be read") == Some(5_u64)
         });
-        for waiter in [text, json] {
+        for (waiter, proxy) in [text, json].into_iter().zip(proxies) {
             waiter.signal("TERM");
             assert_eq!(waiter.wait().status, Some(143));
+            // There may be hundreds of waiters, so a reminder must cost the server little.
+            let sessions = proxy.sessions();
+            let [_, read, ..] = sessions.as_slice() else {
+                panic!("{} connections", sessions.len());
+            };
+            let [Request::Query(packet), Request::Quit] = read.requests.as_slice() else {
+                panic!("{:?}", read.requests);
+            };
+            // The packet contains names and texts only as hexadecimal numbers.
+            let is_one_statement = packet.starts_with("SELECT ") && !packet.contains(';');
+            assert!(is_one_statement, "{packet}");
         }
         write_message(&go, "on");
         assert_eq!(second.wait().status, Some(0));
@@ -101,107 +112,88 @@ fn reminder_contains_the_present_holder_and_position() {
     });
 }
 
-/// An event that a waiter must handle while a read for a reminder hangs.
-#[derive(Clone, Copy)]
-enum Happening {
-    Grant,
-    Signal,
-    /// The request timeout.
-    Nothing,
+/// A holder `first`, and the proxy of a waiter whose read for a reminder fails.
+struct Scene {
+    database: Database,
+    holder: Holder,
+    proxy: Proxy,
 }
 
-#[test]
-fn read_that_hangs_delays_neither_grant_nor_signal_nor_reminder() {
-    let cases = [
-        ("grant", Happening::Grant),
-        ("signal", Happening::Signal),
-        ("reminder", Happening::Nothing),
-    ];
-    on_each_case(&cases, |scene, _, happening| {
-        let holder = Holder::on(&scene.database, &["--holder", "first"]);
-        let waiter = reading(scene);
-        let happened_at = Instant::now();
-        match happening {
-            Happening::Grant => {
-                assert_eq!(holder.end().status, Some(3));
-                waiter.wait().expect(0, "ran\n", "init is held by first");
-                assert!(happened_at.elapsed() < LIMIT);
-            }
-            Happening::Signal => {
-                waiter.signal("TERM");
-                assert_eq!(waiter.wait().status, Some(143));
-                assert!(happened_at.elapsed() < LIMIT);
-                assert_eq!(holder.end().status, Some(3));
-            }
-            Happening::Nothing => {
-                waiter.wait_for_output("s ago, init was held by first (token ");
-                // The connection of the waiter still works.
-                assert_eq!(holder.end().status, Some(3));
-                waiter
-                    .wait()
-                    .expect(0, "ran\n", "dlock: still waiting after ");
-            }
+impl Scene {
+    fn start(flavour: Flavour) -> Self {
+        let database = shared(flavour).database("reminders");
+        Self {
+            holder: Holder::on(&database, &["--holder", "first"]),
+            proxy: Proxy::to(database.port),
+            database,
         }
-    });
+    }
+
+    /// Starts a waiter, and returns it when it waits for the response to a read for a reminder. The read gets no
+    /// response.
+    fn reading(&self) -> Running {
+        let waiter = waiter(&self.database, &self.proxy).start();
+        waiter.wait_for_output("; you are next");
+        let read = self.proxy.next(Kind::Get, Fault::LoseRequest);
+        read.wait();
+        assert_eq!(self.proxy.connections(), 2);
+        waiter
+    }
 }
 
-/// Starts a waiter that is connected through the proxy, and returns it when it waits for the response to a read for a
-/// reminder. The read gets no response.
-fn reading(scene: &Scene) -> Running {
-    let waiter = waiter(&scene.database, &[])
-        .env("DLOCK_URL", scene.database.url_through(scene.proxy.port()))
-        .start();
-    waiter.wait_for_output("; you are next");
-    let read = scene.proxy.next(Kind::Get, Fault::LoseRequest);
-    read.wait();
-    assert_eq!(scene.proxy.connections(), 2);
-    waiter
+fn read_that_hangs_delays_no_grant(scene: Scene) {
+    let waiter = scene.reading();
+    let happened_at = Instant::now();
+    assert_eq!(scene.holder.end().status, Some(3));
+    waiter.wait().expect(0, "ran\n", "init is held by first");
+    assert!(happened_at.elapsed() < LIMIT);
 }
 
-/// There may be hundreds of waiters, so a reminder must cost the server little.
-#[test]
-fn reminder_costs_one_connection_and_one_statement() {
-    on_each(|flavour| {
-        let scene = Scene::new(flavour);
-        let holder = Holder::on(&scene.database, &["--holder", "first"]);
-        let waiter = waiter(&scene.database, &[])
-            .env("DLOCK_URL", scene.database.url_through(scene.proxy.port()))
-            .start();
-        waiter.wait_for_output("dlock: still waiting after ");
-        assert_eq!(holder.end().status, Some(3));
-        waiter.wait().expect(0, "ran\n", "still waiting after ");
-        let sessions = scene.proxy.sessions();
-        // After the grant, the waiter also checks its address.
-        let [_, read, ..] = sessions.as_slice() else {
-            panic!("{} connections", sessions.len());
-        };
-        let [Request::Query(packet), Request::Quit] = read.requests.as_slice() else {
-            panic!("{:?}", read.requests);
-        };
-        // The packet contains names and texts only as hexadecimal numbers.
-        assert!(
-            packet.starts_with("SELECT ") && !packet.contains(';'),
-            "{packet}"
-        );
-    });
+fn read_that_hangs_delays_no_signal(scene: Scene) {
+    let waiter = scene.reading();
+    let happened_at = Instant::now();
+    waiter.signal("TERM");
+    assert_eq!(waiter.wait().status, Some(143));
+    assert!(happened_at.elapsed() < LIMIT);
+}
+
+fn read_without_a_response_delays_no_reminder(scene: Scene) {
+    let waiter = scene.reading();
+    waiter.wait_for_output("s ago, init was held by first (token ");
+    // The connection of the waiter still works.
+    assert_eq!(scene.holder.end().status, Some(3));
+    let reminder = "dlock: still waiting after ";
+    waiter.wait().expect(0, "ran\n", reminder);
 }
 
 /// The connections of a full server belong to contenders.
+fn no_read_follows_a_read_for_which_the_server_had_no_connection(scene: Scene) {
+    let mut terminal = Terminal::shell(&scene.database);
+    let url = scene.database.url_through(scene.proxy.port());
+    terminal.enters(&format!("DLOCK_URL={url} $dlock exec -a init -- echo ran"));
+    terminal.sees("for init: held by first");
+    let full = error_packet(1040, "Too many connections");
+    scene.proxy.every(Kind::Get, Fault::Respond(full));
+    // On a terminal, the state is read every 10 s.
+    terminal.sees("waiting 25s for init: held by first");
+    assert_eq!(scene.proxy.connections(), 2);
+    assert_eq!(scene.holder.end().status, Some(3));
+    terminal.sees("ran\r\n");
+}
+
 #[test]
-fn no_read_follows_a_read_for_which_the_server_had_no_connection() {
-    on_each(|flavour| {
-        let scene = Scene::new(flavour);
-        let holder = Holder::on(&scene.database, &["--holder", "first"]);
-        let mut terminal = Terminal::shell(&scene.database);
-        let url = scene.database.url_through(scene.proxy.port());
-        terminal.enters(&format!("DLOCK_URL={url} $dlock exec -a init -- echo ran"));
-        terminal.sees("for init: held by first");
-        let full = error_packet(1040, "Too many connections");
-        scene.proxy.every(Kind::Get, Fault::Respond(full));
-        // On a terminal, the state is read every 10 s.
-        terminal.sees("waiting 25s for init: held by first");
-        assert_eq!(scene.proxy.connections(), 2);
-        assert_eq!(holder.end().status, Some(3));
-        terminal.sees("ran\r\n");
+fn read_that_fails_delays_neither_grant_nor_signal_nor_reminder_and_is_not_repeated() {
+    let flavour = Flavour::of_this_test();
+    let cases: [fn(Scene); 4] = [
+        read_that_hangs_delays_no_grant,
+        read_that_hangs_delays_no_signal,
+        read_without_a_response_delays_no_reminder,
+        no_read_follows_a_read_for_which_the_server_had_no_connection,
+    ];
+    let scenes = cases.map(|case| (case, Scene::start(flavour)));
+    thread::scope(|scope| {
+        for (case, scene) in scenes {
+            scope.spawn(move || case(scene));
+        }
     });
 }
