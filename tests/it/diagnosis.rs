@@ -1,5 +1,5 @@
 //! Tests of the diagnosis, the explanation of the state of a lock that `status` prints. Each test creates the real
-//! cause: a holder that is frozen, killed or cut off from the server, or a waiter that is dead. The module `cron` tests
+//! cause: a holder that is frozen or killed, or a waiter that is dead. The module `cron` tests
 //! leases that are held for `--min-hold`, and the module `clocks` tests incorrect clocks.
 
 use mysql::prelude::Queryable;
@@ -7,7 +7,6 @@ use serde_json::Value;
 use testkit::cli_runner::{Dlock, eventually};
 use testkit::holder::{Holder, wait_for_row};
 use testkit::on_each_flavour;
-use testkit::proxy::{Flow, Proxy};
 use testkit::servers::{Database, Flavour, shared};
 
 use crate::history::{endings, runs};
@@ -140,16 +139,4 @@ fn a_dead_waiter_is_ahead_of_nobody_and_leaves_with_the_last_grant(flavour: Flav
     // The next grant without a wait removes the entry, which is only hidden until then.
     waiter().wait().expect(0, "ran\n", "");
     assert_eq!(entries("1"), Some(0));
-}
-
-#[test]
-fn a_holder_that_is_cut_off_is_reported_like_a_frozen_holder() {
-    let database = &shared(Flavour::of_this_test()).database("diagnosis");
-    let proxy = Proxy::to(database.port);
-    let url = database.url_through(proxy.port());
-    let holder = Holder::start(Dlock::new(["exec"]).env("DLOCK_URL", url), &["--ttl=12s"]);
-    proxy.both(Flow::Lose);
-    wait_for_row(database, "renewed_at<UTC_TIMESTAMP(6)-INTERVAL 4 SECOND");
-    wait_for_diagnosis(database, "not-renewing", "not renewed for ", "cut off");
-    holder.running.wait().expect(76, "", "cannot keep init: ");
 }

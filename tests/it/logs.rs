@@ -47,153 +47,144 @@ fn holder(database: &Database, options: &[&str]) -> Holder {
 }
 
 #[test]
-fn verbose_run_logs_each_step_with_action_and_token() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("logs");
-        let outcome = holder(&database, &["-v"]).end();
-        assert_eq!(outcome.status, Some(3), "{flavour}: {outcome:#?}");
-        let messages = logged(&outcome);
-        let events: Vec<&str> = messages
-            .iter()
-            .map(|message| message["event"].as_str().expect("a string"))
-            .collect();
-        assert_eq!(
-            events,
-            ["connected", "granted", "ended", "released"],
-            "{flavour}"
-        );
-        for message in &messages {
-            assert_eq!(message["action"], "init", "{flavour}");
-        }
-        // Programs count grants and releases, so these are not only for -v.
-        let levels: Vec<_> = messages.iter().map(|message| &message["level"]).collect();
-        assert_eq!(levels, ["debug", "info", "debug", "info"], "{flavour}");
-        for message in &messages[1..] {
-            assert_eq!(message["token"], token(&database), "{flavour}");
-        }
-        let connected = messages[0]["message"].as_str().expect("a string");
-        let address = format!("connected to 127.0.0.1:{} (server version ", database.port);
-        assert!(connected.starts_with(&address), "{connected}");
-        assert!(connected.contains(", no TLS, session "), "{connected}");
-        let version: Option<String> = database
-            .admin_conn()
-            .query_first("SELECT VERSION()")
-            .expect("the server responds");
-        let version = version.expect("the server has a version");
-        assert!(connected.contains(&version), "{connected}");
-        assert_eq!(messages[2]["message"], "the command exited with 3");
-    }
-}
-
-#[test]
-fn verbose_run_logs_each_renewal_with_its_duration() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("logs");
-    let holder = holder(&database, &["-v", "--ttl=2s"]);
-    holder
-        .running
-        .wait_for_output("renewed the lease of init in ");
-    let messages = logged(&holder.end());
-    let renewal = first(&messages, "renewal");
-    assert_eq!(renewal["level"], "debug", "{flavour}");
-    let text = renewal["message"].as_str().expect("a string");
-    let took = text.strip_prefix("renewed the lease of init in ");
+fn run_logs_each_step_with_action_and_token_unless_quiet() {
+    let database = shared(Flavour::of_this_test()).database("logs");
+    let verbose = holder(&database, &["-v", "--ttl=4s"]);
+    let renewal = "renewed the lease of init in ";
+    verbose.running.wait_for_output(renewal);
+    let outcome = verbose.end();
+    assert_eq!(outcome.status, Some(3), "{outcome:#?}");
+    let mut messages = logged(&outcome);
+    let first_renewal = first(&messages, "renewal");
+    assert_eq!(first_renewal["level"], "debug");
+    let text = first_renewal["message"].as_str().expect("a string");
+    let took = text.strip_prefix(renewal);
     let took = took.and_then(|took| humantime::parse_duration(took).ok());
     assert!(took.is_some(), "{text}");
-}
+    messages.retain(|message| message["event"] != "renewal");
+    let fields = |messages: &[Value], field: &str| -> Vec<Value> {
+        let fields = messages.iter().map(|message| message[field].clone());
+        fields.collect()
+    };
+    let events = ["connected", "granted", "ended", "released"];
+    assert_eq!(fields(&messages, "event"), events);
+    assert_eq!(fields(&messages, "action"), ["init"; 4]);
+    // Programs count grants and releases, so these are not only for -v.
+    let levels = ["debug", "info", "debug", "info"];
+    assert_eq!(fields(&messages, "level"), levels);
+    assert_eq!(fields(&messages[1..], "token"), [token(&database); 3]);
+    let connected = messages[0]["message"].as_str().expect("a string");
+    let address = format!("connected to 127.0.0.1:{} (server version ", database.port);
+    assert!(connected.starts_with(&address), "{connected}");
+    assert!(connected.contains(", no TLS, session "), "{connected}");
+    let version: Option<String> = database
+        .admin_conn()
+        .query_first("SELECT VERSION()")
+        .expect("the server responds");
+    let version = version.expect("the server has a version");
+    assert!(connected.contains(&version), "{connected}");
+    assert_eq!(messages[2]["message"], "the command exited with 3");
 
-#[test]
-fn run_without_verbose_logs_the_grant_and_the_release_unless_quiet() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("logs");
     let messages = logged(&holder(&database, &[]).end());
-    let events: Vec<_> = messages.iter().map(|message| &message["event"]).collect();
-    assert_eq!(events, ["granted", "released"], "{flavour}");
+    assert_eq!(fields(&messages, "event"), ["granted", "released"]);
     let quiet = holder(&database, &["-q"]).end();
     assert_eq!((quiet.status, &*quiet.stderr), (Some(3), ""));
 }
 
+/// A label that would break or forge messages if a message contained it as it is.
+const HOSTILE: &str = "web\u{1b}[2J\u{9b}2J\u{7f}\u{202e}\u{2028}\r\n{\"event\":\"forged\"}\"\\";
+
 #[test]
-fn waiting_and_skipped_messages_name_the_holder() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("logs");
-    let holder = holder(&database, &["--holder=web-1"]);
-    let waiter = ["exec", "-a", "init", "--log-format=json", "-w", "50ms"];
-    let waiter = Dlock::on(&database, waiter).args(["--", "true"]).run();
-    let messages = logged(&waiter);
+fn waiting_and_skipped_messages_name_the_holder_in_one_line() {
+    let database = shared(Flavour::of_this_test()).database("logs");
+    let holder = holder(&database, &["--holder", HOSTILE, "--note", HOSTILE]);
+    let exec = |options: &[&str]| {
+        let exec = Dlock::on(&database, ["exec", "-a", "init", "--log-format=json"]);
+        let outcome = exec.args(options).args(["--", "true"]).run();
+        let harmful =
+            |c: char| c != '\n' && (c.is_control() || matches!(c, '\u{2028}' | '\u{202e}'));
+        assert!(!outcome.stderr.contains(harmful), "{outcome:#?}");
+        (outcome.status, logged(&outcome))
+    };
+    let (_, messages) = exec(&["-w", "50ms"]);
     let waiting = first(&messages, "waiting");
-    assert_eq!(waiting["holder"], "web-1", "{flavour}");
-    assert_eq!(waiting["level"], "info", "{flavour}");
+    assert_eq!(waiting["holder"], HOSTILE);
+    assert_eq!(waiting["level"], "info");
     let text = waiting["message"].as_str().expect("a string");
-    assert!(text.starts_with("init is held by web-1 (token "), "{text}");
+    let start = format!("init is held by {HOSTILE} (token ");
+    assert!(text.starts_with(&start), "{text}");
     assert!(text.ends_with("; you are next"), "{text}");
-    assert_eq!(waiting["ahead"], 0, "{flavour}");
-    assert_eq!(waiting["holder_token"], token(&database), "{flavour}");
-    assert!(waiting["waited_ms"].is_u64(), "{flavour}: {waiting}");
+    assert_eq!(waiting["ahead"], 0);
+    assert_eq!(waiting["holder_token"], token(&database));
+    assert!(waiting["waited_ms"].is_u64(), "{waiting}");
     let expires_in = waiting["expires_in_ms"].as_i64().expect("a number");
-    assert!((1..=30_000).contains(&expires_in), "{flavour}: {waiting}");
+    assert!((1..=30_000).contains(&expires_in), "{waiting}");
 
     for (options, status, level) in [(&["-n"][..], 75, "error"), (&["-nE0"], 0, "info")] {
-        let skipped = Dlock::on(&database, ["exec", "-a", "init"])
-            .env("DLOCK_OPT_LOG_FORMAT", "json")
-            .args(options)
-            .args(["--", "true"])
-            .run();
-        assert_eq!(skipped.status, Some(status), "{flavour}: {skipped:#?}");
-        let messages = logged(&skipped);
-        assert_eq!(messages.len(), 1, "{flavour}: {messages:#?}");
+        let (code, messages) = exec(options);
+        assert_eq!(code, Some(status), "{messages:#?}");
+        assert_eq!(messages.len(), 1, "{messages:#?}");
         let message = first(&messages, "skipped");
-        assert_eq!(message["holder"], "web-1", "{flavour}");
-        assert_eq!(message["status"], status, "{flavour}");
-        assert_eq!(message["level"], level, "{flavour}");
-        assert!(message.get("token").is_none(), "{flavour}: {message}");
+        assert_eq!(message["holder"], HOSTILE);
+        assert_eq!(message["status"], status);
+        assert_eq!(message["level"], level);
+        assert!(message.get("token").is_none(), "{message}");
     }
+
+    let wait = ["wait", "init", "--timeout=2s", "--log-format=json"];
+    let messages = logged(&Dlock::on(&database, wait).run());
+    let waiting = first(&messages, "waiting");
+    assert_eq!(waiting["holder"], HOSTILE);
+    assert_eq!(waiting["holder_token"], token(&database));
+    assert!(waiting.get("ahead").is_none(), "{waiting}");
+    assert_eq!(first(&messages, "failed")["status"], 75);
+    // Messages as JSON on a terminal are never rewritten.
+    let words = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "init"];
+    let words = words
+        .into_iter()
+        .chain(["--log-format=json", "-w", "1500ms", "--", "true"]);
+    let mut terminal = Terminal::with(&database, words);
+    assert_eq!(terminal.ends(), Some(75));
+    let screen = terminal.screen().replace("\r\n", "\n");
+    assert!(!screen.contains(['\r', '\u{1b}']), "{screen:?}");
+    let messages = self::messages(&screen);
+    assert_eq!(first(&messages, "waiting")["holder"], HOSTILE);
+    first(&messages, "skipped");
     holder.end();
 
-    let once = ["exec", "-a", "once", "--once", "--log-format=json"];
-    let once = || Dlock::on(&database, once).args(["--holder=web-2", "--", "true"]);
-    assert_eq!(once().run().status, Some(0));
-    let messages = logged(&once().run());
-    let done = first(&messages, "skipped");
-    assert_eq!(done["holder"], "web-2", "{flavour}");
-    assert_eq!(
-        (&done["level"], &done["status"]),
-        (&"info".into(), &0.into())
-    );
+    let once = ["--once", "--holder=web-2"];
+    assert_eq!(exec(&once).0, Some(0));
+    let done = first(&exec(&once).1, "skipped");
+    assert_eq!(done["holder"], "web-2");
+    let (level, status) = (&done["level"], &done["status"]);
+    assert_eq!((level, status), (&"info".into(), &0.into()));
 }
 
 #[test]
-fn renewal_failure_and_recovery_have_separate_events() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("logs");
+fn failed_renewals_and_a_lost_lease_have_separate_events() {
+    let database = shared(Flavour::of_this_test()).database("logs");
     let proxy = Proxy::to(database.port);
     let url = database.url_through(proxy.port());
     let options = ["--log-format=json", "--ttl=6s"];
     let holder = Holder::start(Dlock::new(["exec"]).env("DLOCK_URL", url), &options);
-    let case = proxy.next(Kind::Renew, Fault::Reset);
-    case.wait();
-    holder.running.wait_for_output("is renewed again");
-    let messages = logged(&holder.end());
-    let failed = first(&messages, "renewal-failed");
-    assert_eq!(failed["level"], "info", "{flavour}");
-    assert_eq!(failed["token"], token(&database), "{flavour}");
-    let renewed = first(&messages, "renewed");
-    assert_eq!(renewed["level"], "info", "{flavour}");
-}
-
-#[test]
-fn lost_message_names_the_new_holder() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("logs");
-    let holder = holder(&database, &["--ttl=2s"]);
     let own_token = token(&database);
+    proxy.next(Kind::Renew, Fault::Reset).wait();
+    holder.running.wait_for_output("is renewed again");
     steal(&database);
     let outcome = holder.running.wait();
-    assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:#?}");
-    let lost = first(&logged(&outcome), "lost");
-    assert_eq!(lost["holder"], "a thief", "{flavour}");
-    assert_eq!(lost["level"], "error", "{flavour}");
-    assert_eq!(lost["token"], own_token, "{flavour}");
+    assert_eq!(outcome.status, Some(76), "{outcome:#?}");
+    let messages = logged(&outcome);
+    for (event, level) in [
+        ("renewal-failed", "info"),
+        ("renewed", "info"),
+        ("lost", "error"),
+    ] {
+        let message = first(&messages, event);
+        assert_eq!(message["level"], level);
+        assert_eq!(message["token"], own_token, "{message}");
+    }
+    // The message names the new holder.
+    assert_eq!(first(&messages, "lost")["holder"], "a thief");
 }
 
 #[test]
@@ -206,155 +197,77 @@ fn failures_before_a_run_are_json() {
             .env("DLOCK_OPT_LOG_FORMAT", "json")
             .run()
     };
-    for words in [
-        &["exec", "-a", "init", "--", "true"][..],
-        &["wait", "init"],
-        &["setup"],
-        &["status"],
-    ] {
-        let outcome = run(words);
-        assert_eq!(outcome.status, Some(77), "{outcome:#?}");
-        let failed = first(&logged(&outcome), "failed");
-        assert_eq!(
-            (&failed["level"], &failed["status"]),
-            (&"error".into(), &77.into())
-        );
-    }
-    let missing = run(&["exec", "-a", "init", "--", "no-such-command"]);
-    let failed = first(&logged(&missing), "failed");
-    assert_eq!(failed["status"], 127);
-    assert_eq!(failed["action"], "init");
-
     // The format of a usage error comes from the variable or from the command line, even if another option is invalid.
-    for words in [
-        &["exec", "--no-such-option"][..],
-        &["exec", "init", "ls"],
-        &["exec"],
-        &["frobnicate"],
-        &[
-            "exec",
-            "--log-format=json",
-            "init",
-            "--ttl=soon",
-            "--",
-            "true",
-        ],
-        &["status", "--log-format", "json", "--watch", "1s"],
+    let ttl = [
+        "exec",
+        "--log-format=json",
+        "init",
+        "--ttl=soon",
+        "--",
+        "ls",
+    ];
+    for (words, status) in [
+        (&["exec", "-a", "init", "--", "true"][..], 77),
+        (&["wait", "init"], 77),
+        (&["setup"], 77),
+        (&["status"], 77),
+        (&["exec", "-a", "init", "--", "no-such-command"], 127),
+        (&["exec", "--no-such-option"], 64),
+        (&["exec", "init", "ls"], 64),
+        (&["exec"], 64),
+        (&["frobnicate"], 64),
+        (&ttl, 64),
+        (&["status", "--log-format", "json", "--watch", "1s"], 64),
     ] {
         let outcome = run(words);
-        assert_eq!(outcome.status, Some(64), "{outcome:#?}");
+        assert_eq!(outcome.status, Some(status), "{outcome:#?}");
         let lines = logged(&outcome);
-        assert_eq!(lines.len(), 1, "{outcome:#?}");
         let failed = first(&lines, "failed");
-        assert_eq!(
-            (&failed["level"], &failed["status"]),
-            (&"error".into(), &64.into())
-        );
-        let text = failed["message"].as_str().expect("a string");
-        assert!(!text.starts_with("error: "), "{text}");
+        assert_eq!(failed["level"], "error");
+        assert_eq!(failed["status"], status);
+        if status == 64 {
+            assert_eq!(lines.len(), 1, "{outcome:#?}");
+            let text = failed["message"].as_str().expect("a string");
+            assert!(!text.starts_with("error: "), "{text}");
+        }
+        if status == 127 {
+            assert_eq!(failed["action"], "init");
+        }
     }
     run(&["status", "--log-format=xml"]).expect(64, "", "[possible values: text, json]");
     let text = run(&["status", "--log-format=text", "--no-such-option"]);
     text.expect(64, "", "error: unexpected argument");
-    let help = run(&["status", "-h"]);
-    assert!(
-        help.stdout.starts_with("Show holders and waiters"),
-        "{help:#?}"
-    );
+    let help = run(&["status", "-h"]).stdout;
+    assert!(help.starts_with("Show holders and waiters"), "{help}");
 }
 
 #[test]
-fn other_subcommands_log_json_messages() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("logs");
-    let run = |words: &[&str]| Dlock::on(&database, words).arg("--log-format=json").run();
-    let setup = first(&logged(&run(&["setup"])), "message");
-    assert_eq!(setup["level"], "info", "{flavour}");
-    let forget = first(
-        &logged(&run(&["forget", "-a", "init", "--once"])),
-        "message",
-    );
-    assert_eq!(forget["action"], "init", "{flavour}");
-
+fn operator_messages_are_json_and_the_holder_logs_the_operator() {
+    let database = shared(Flavour::of_this_test()).database("logs");
+    let run = |words: &[&str]| {
+        let outcome = Dlock::on(&database, words).arg("--log-format=json").run();
+        assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+        logged(&outcome)
+    };
+    let setup = first(&run(&["setup"]), "message");
+    assert_eq!(setup["level"], "info");
     let holder = holder(&database, &["--holder=web-1"]);
-    let messages = logged(&run(&["wait", "init", "--timeout=2s"]));
-    let waiting = first(&messages, "waiting");
-    assert_eq!(waiting["holder"], "web-1", "{flavour}");
-    assert_eq!(waiting["holder_token"], token(&database), "{flavour}");
-    assert!(waiting.get("ahead").is_none(), "{flavour}: {waiting}");
-    assert_eq!(first(&messages, "failed")["status"], 75, "{flavour}");
-    holder.end();
-}
-
-#[test]
-fn holder_logs_the_operator_that_revoked_its_lease() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("logs");
-    let holder = holder(&database, &["--holder=web-1"]);
-    let release = [
-        "release",
-        "-a",
-        "init",
-        "--yes",
-        "--operator=eve",
-        "--reason=stuck",
-    ];
-    let release = Dlock::on(&database, release).arg("--log-format=json").run();
-    assert_eq!(release.status, Some(0), "{flavour}: {release:#?}");
+    let forget = first(&run(&["forget", "-a", "init", "--once"]), "message");
+    assert_eq!(forget["action"], "init");
+    let release = ["release", "-y", "init", "--operator=eve", "--reason=stuck"];
     // The details of the lock are text for users, so they are not part of the JSON messages.
-    let released = first(&logged(&release), "released");
-    assert_eq!(released["holder"], "web-1", "{flavour}");
-    assert_eq!(released["action"], "init", "{flavour}");
+    let released = first(&run(&release), "released");
+    assert_eq!(released["holder"], "web-1");
+    assert_eq!(released["action"], "init");
 
     let outcome = holder.running.wait();
-    assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:#?}");
+    assert_eq!(outcome.status, Some(76), "{outcome:#?}");
     let lost = first(&logged(&outcome), "lost");
-    assert_eq!(lost["holder"], "eve", "{flavour}");
+    assert_eq!(lost["holder"], "eve");
     let text = lost["message"].as_str().expect("a string");
     assert!(text.contains("released by eve (reason: stuck)"), "{text}");
 
-    for (options, event) in [(&["--pause=1m"][..], "paused"), (&["--resume"], "resumed")] {
-        let release = ["release", "-a", "init", "-y", "--log-format=json"];
-        let release = Dlock::on(&database, release).args(options).run();
-        first(&logged(&release), event);
+    for (option, event) in [("--pause=1m", "paused"), ("--resume", "resumed")] {
+        first(&run(&["release", "-a", "init", "-y", option]), event);
     }
-}
-
-#[test]
-fn json_messages_on_a_terminal_are_never_rewritten() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("logs");
-    let holder = holder(&database, &["--holder=web-1"]);
-    let words = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "init"];
-    let words = words
-        .into_iter()
-        .chain(["--log-format=json", "-w", "1500ms", "--", "true"]);
-    let mut terminal = Terminal::with(&database, words);
-    assert_eq!(terminal.ends(), Some(75), "{flavour}");
-    let screen = terminal.screen().replace("\r\n", "\n");
-    assert!(!screen.contains(['\r', '\u{1b}']), "{screen:?}");
-    let messages = messages(&screen);
-    assert_eq!(first(&messages, "waiting")["holder"], "web-1");
-    first(&messages, "skipped");
-    holder.end();
-}
-
-#[test]
-fn hostile_label_stays_inside_its_json_string() {
-    const HOSTILE: &str =
-        "web\u{1b}[2J\u{9b}2J\u{7f}\u{202e}\u{2028}\r\n{\"event\":\"forged\"}\"\\";
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("logs");
-    let holder = holder(&database, &["--holder", HOSTILE, "--note", HOSTILE]);
-    let waiter = ["exec", "-a", "init", "--log-format=json", "-w", "50ms"];
-    let outcome = Dlock::on(&database, waiter).args(["--", "true"]).run();
-    let harmful = |c: char| c != '\n' && (c.is_control() || matches!(c, '\u{2028}' | '\u{202e}'));
-    assert!(!outcome.stderr.contains(harmful), "{outcome:#?}");
-    for message in logged(&outcome) {
-        assert_ne!(message["event"], "forged", "{flavour}");
-        assert_eq!(message["holder"], HOSTILE, "{flavour}");
-        let text = message["message"].as_str().expect("a string");
-        assert!(text.contains(HOSTILE), "{flavour}: {text:?}");
-    }
-    holder.end();
 }

@@ -11,7 +11,7 @@ use std::num::NonZero;
 
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, eventually};
-use testkit::servers::Database;
+use testkit::servers::{Database, Flavour, shared};
 use testkit::terminal::Terminal;
 
 /// A terminal and an emulator that renders the output of the terminal, as a user sees the screen.
@@ -139,15 +139,23 @@ impl Screen {
     }
 }
 
+const DOWN: &str = "\x1b[B";
+const ENTER: &str = "\r";
+const ESCAPE: &str = "\x1b";
+
 fn size(number: u16) -> NonZero<u16> {
     NonZero::new(number).expect("the size is above zero")
 }
 
-/// Creates thirty actions with ages of several days, so that the screen does not change during a test. One of the
-/// actions has waiters.
-fn create_thirty_actions(database: &Database) {
-    Dlock::on(database, ["setup", "-q"]).run().expect(0, "", "");
+/// Creates a database with thirty actions with ages of several days, so that the screen does not change during a test. One
+/// of the actions has waiters.
+fn thirty_actions() -> Database {
+    let database = shared(Flavour::of_this_test()).database("watch");
+    let setup = Dlock::on(&database, ["setup", "-q"]).run();
+    setup.expect(0, "", "");
     let mut admin = database.admin_conn();
+    let days = "+INTERVAL 90 MINUTE+INTERVAL 5 DAY";
+    let ago = "-INTERVAL 90 MINUTE-INTERVAL 5 DAY";
     let mut hold = |action: &str, holder: &str, note: &str, expires: &str| {
         let statement = format!(
             "INSERT INTO dlock_lock SET action=?,token=1795172174223117,owner_id=REPEAT('x',16),\
@@ -156,40 +164,29 @@ fn create_thirty_actions(database: &Database) {
              renewed_at=UTC_TIMESTAMP(6)-INTERVAL 1530 MINUTE,\
              expires_at=UTC_TIMESTAMP(6){expires}"
         );
-        admin
-            .exec_drop(&statement, (action, holder, note))
-            .expect("the row can be inserted");
+        let inserted = admin.exec_drop(&statement, (action, holder, note));
+        inserted.expect("the row can be inserted");
     };
-    let days = "+INTERVAL 90 MINUTE+INTERVAL 5 DAY";
     for number in 1..=27 {
         let name = format!("tenant-{number:02}");
         hold(&name, &format!("web-{number}/4711"), "release 42", days);
     }
-    hold(
-        "init",
-        "web-1.eu-central.example.org/4711",
-        "release 42",
-        days,
-    );
-    let ago = "-INTERVAL 90 MINUTE-INTERVAL 5 DAY";
+    let holder = "web-1.eu-central.example.org/4711";
+    hold("init", holder, "release 42", days);
     hold("migrate", "web-2.eu-central.example.org/4711", "", ago);
     // The name contains wide characters. The label contains escape sequences that would clear the screen and change the
     // colour to red.
-    hold(
-        "größe-日本語",
-        "evil\x1b[2J\x1b[31m\u{202e}gro\n👩\u{200d}🚀",
-        "\x1b]0;t\x07",
-        days,
-    );
+    let evil = "evil\x1b[2J\x1b[31m\u{202e}gro\n👩\u{200d}🚀";
+    hold("größe-日本語", evil, "\x1b]0;t\x07", days);
     for number in 1..=3 {
-        admin
-            .exec_drop(
-                "INSERT INTO dlock_waiter SET action='init',owner_id=REPEAT(?,16),holder=?,\
-                 host='web-9',pid=1,user='deploy',note='',polls=1,server='',session_id=0,account='',\
-                 enqueued_at=UTC_TIMESTAMP(6)-INTERVAL 1530 MINUTE,\
-                 last_seen_at=UTC_TIMESTAMP(6)+INTERVAL 1 DAY",
-                (number.to_string(), format!("web-{number}/1")),
-            )
-            .expect("the row can be inserted");
+        let insert = format!(
+            "INSERT INTO dlock_waiter SET action='init',owner_id=REPEAT('{number}',16),holder='web-{number}/1',\
+             host='web-9',pid=1,user='deploy',note='',polls=1,server='',session_id=0,account='',\
+             enqueued_at=UTC_TIMESTAMP(6)-INTERVAL 1530 MINUTE,\
+             last_seen_at=UTC_TIMESTAMP(6)+INTERVAL 1 DAY"
+        );
+        let inserted = admin.query_drop(insert);
+        inserted.expect("the row can be inserted");
     }
+    database
 }

@@ -33,28 +33,15 @@ fn a_proxy_or_server_that_changes_a_response_is_recognised(flavour: Flavour) {
     assert_eq!(slow.status, 78);
     // If each request runs in another session, no session has a named lock. The function INTERVAL returns success to
     // every session, although no session holds the lock.
-    let named = "named-locks";
+    let (session, named, time) = ("CONNECTION_ID()", "named-locks", "UTC_TIMESTAMP(6)");
+    let refuses = "the server refuses named locks";
     let moves = "a named lock does not stay with its session";
+    let behind = "behind this machine's";
     for (text, replacement, check, fact) in [
-        (
-            "CONNECTION_ID()",
-            "UUID_SHORT()+00",
-            "proxy",
-            "changing sessions",
-        ),
-        (
-            "GET_LOCK(",
-            "NO_LOCK1(",
-            named,
-            "the server refuses named locks",
-        ),
+        (session, "UUID_SHORT()+00", "proxy", "changing sessions"),
+        ("GET_LOCK(", "NO_LOCK1(", named, refuses),
         ("GET_LOCK(", "INTERVAL(", named, moves),
-        (
-            "UTC_TIMESTAMP(6)",
-            "'2020-01-01 0:0'",
-            "clock",
-            "behind this machine's",
-        ),
+        (time, "'2020-01-01 0:0'", "clock", behind),
         ("VERSION()", "'5.5.62-'", "server", "5.5.62-"),
     ] {
         let findings = rewrites(text, replacement);
@@ -75,35 +62,21 @@ fn a_failed_connect_step_is_reported_and_later_checks_are_skipped() {
     let encrypted = shared(Flavour::MySql).database("doctor");
     let [plain_login, login] =
         [&plain, &encrypted].map(|login| login.url().replace(&login.password, "another"));
-    let (unknown, socket) = (
-        "mysql://u@unknown.invalid/d?ssl-mode=disabled",
-        "mysql://u@h/d?socket=/no/such",
-    );
+    let unknown = "mysql://u@unknown.invalid/d?ssl-mode=disabled";
+    let full = at(refusing(1040, "Too many connections"));
+    let no_tls = format!("{}?ssl-mode=required", plain.url());
+    let wrong_ca = format!("{}?ssl-mode=verify_ca", encrypted.url());
+    let socket = "mysql://u@h/d?socket=/no/such";
     for (url, check, status, fact) in [
         (unknown, "address", 69, "cannot resolve"),
         (&at(closed.number()), "connect", 69, "refused"),
-        (
-            &at(refusing(1040, "Too many connections")),
-            "connect",
-            69,
-            "Too many",
-        ),
+        (&full, "connect", 69, "Too many"),
         (&at(silent.port()), "connect", 69, "no response in time"),
         (socket, "connect", 69, "No such file"),
         (&plain_login, "login", 77, "Access denied"),
         (&login, "login", 77, "Access denied"),
-        (
-            &format!("{}?ssl-mode=required", plain.url()),
-            "tls",
-            78,
-            "does not offer TLS",
-        ),
-        (
-            &format!("{}?ssl-mode=verify_ca", encrypted.url()),
-            "tls",
-            78,
-            "failed",
-        ),
+        (&no_tls, "tls", 78, "does not offer TLS"),
+        (&wrong_ca, "tls", 78, "failed"),
     ] {
         let findings = Findings::at(url);
         findings.reports(check, "fail", fact);

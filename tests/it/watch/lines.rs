@@ -2,20 +2,24 @@
 
 use std::path::Path;
 
-use testkit::cli_runner::{Dlock, Outcome};
+use testkit::cli_runner::Dlock;
 use testkit::proxy::{AcceptMode, Kind, Proxy};
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::Database;
 
-use super::create_thirty_actions;
+use super::thirty_actions;
 
-/// Runs `dlock status` with `options` and pipes its output to a reader that exits after `count` lines.
+/// Runs `dlock status --watch` with `options`, pipes its output to a reader that exits after `count` lines, and returns
+/// these lines. Asserts that dlock succeeds without a message.
 #[track_caller]
-fn head(database: &Database, options: &str, count: usize) -> Outcome {
-    let script = format!(r#"set -o pipefail; "$0" status {options} | head -n {count}"#);
+fn head(database: &Database, options: &str, count: usize) -> String {
+    let script =
+        format!(r#"set -o pipefail; "$0" status --watch=100ms {options} | head -n {count}"#);
     let program = env!("CARGO_BIN_EXE_dlock");
-    Dlock::of(Path::new("bash"), ["-c", &script, program])
+    let outcome = Dlock::of(Path::new("bash"), ["-c", &script, program])
         .env("DLOCK_URL", database.url())
-        .run()
+        .run();
+    outcome.expect(0, &outcome.stdout, "");
+    outcome.stdout
 }
 
 /// Returns the first three words of a line, which do not change during a test.
@@ -25,42 +29,22 @@ fn first_words(line: &str) -> String {
 }
 
 #[test]
-fn pipe_gets_one_block_per_interval_until_it_closes() {
-    let database = shared(Flavour::of_this_test()).database("watch");
-    create_thirty_actions(&database);
-    let options = "--watch=100ms tenant-01 never";
-    let outcome = head(&database, options, 10);
-    assert_eq!(outcome.status, Some(0), "{outcome:#?}");
-    assert_eq!(outcome.stderr, "");
-    let blocks: Vec<&str> = outcome.stdout.trim_end().split("\n\n").collect();
-    assert_eq!(blocks.len(), 2, "{outcome:#?}");
+fn pipe_gets_one_block_or_one_document_per_interval_until_it_closes() {
+    let database = thirty_actions();
+    let text = head(&database, "tenant-01 never", 10);
+    let blocks: Vec<&str> = text.trim_end().split("\n\n").collect();
+    assert_eq!(blocks.len(), 2, "{text}");
     for block in blocks {
-        let (time, table) = block
-            .split_once('\n')
-            .expect("the block contains a time and a table");
+        let (time, table) = block.split_once('\n').expect("a time and a table");
         assert!(time.starts_with("20") && time.ends_with('Z'), "{time}");
         let lines: Vec<String> = table.lines().map(first_words).collect();
-        assert_eq!(
-            lines,
-            [
-                "ACTION STATE HOLDER",
-                "tenant-01 overdue web-1/4711",
-                "never unknown -",
-            ]
-        );
+        let tenant = "tenant-01 overdue web-1/4711";
+        assert_eq!(lines, ["ACTION STATE HOLDER", tenant, "never unknown -"]);
         assert!(table.contains("DIAGNOSIS"), "{table}");
     }
-}
-
-#[test]
-fn json_watch_prints_one_document_per_line() {
-    let database = shared(Flavour::of_this_test()).database("watch");
-    create_thirty_actions(&database);
-    let outcome = head(&database, "--watch=100ms --json", 3);
-    assert_eq!(outcome.status, Some(0), "{outcome:#?}");
-    let lines: Vec<&str> = outcome.stdout.lines().collect();
-    assert_eq!(lines.len(), 3);
-    for line in lines {
+    let json = head(&database, "--json", 3);
+    assert_eq!(json.lines().count(), 3);
+    for line in json.lines() {
         let document: serde_json::Value = serde_json::from_str(line).expect("valid JSON");
         assert_eq!(document["locks"].as_array().map(Vec::len), Some(30));
     }
@@ -68,10 +52,8 @@ fn json_watch_prints_one_document_per_line() {
 
 #[test]
 fn watch_exits_on_a_signal_but_not_when_the_server_is_unavailable() {
-    let server = shared(Flavour::MariaDb);
-    let database = server.database("watch");
-    create_thirty_actions(&database);
-    let proxy = Proxy::to(server.port());
+    let database = thirty_actions();
+    let proxy = Proxy::to(database.port);
     let watch = Dlock::new(["status", "--watch=100ms"])
         .env("DLOCK_URL", database.url_through(proxy.port()))
         .start();
@@ -100,10 +82,8 @@ fn invalid_watch_options_are_refused() {
         (&["--watch=2d"], "from 100ms to 24h"),
         (&["--watch", "--color=blue"], "always"),
     ] {
-        Dlock::new(["status"])
-            .args(options)
-            .env("DLOCK_URL", "mysql://nobody@127.0.0.1:1/none")
-            .run()
-            .expect(64, "", why);
+        let status = Dlock::new(["status"]).args(options);
+        let status = status.env("DLOCK_URL", "mysql://nobody@127.0.0.1:1/none");
+        status.run().expect(64, "", why);
     }
 }

@@ -1,37 +1,17 @@
 //! Tests of the release of an action on the screen.
 
-use mysql::prelude::Queryable;
-use testkit::cli_runner::Dlock;
+use testkit::holder::{Holder, token};
 use testkit::proxy::{Flow, Proxy};
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::{Flavour, shared};
 
-use super::Screen;
+use super::{ENTER, ESCAPE, Screen};
 use crate::history::{endings, runs};
-use crate::tree::{Holder, LEFT};
-
-const ENTER: &str = "\r";
-const ESCAPE: &str = "\x1b";
-
-/// Creates a database with the tables of dlock.
-fn database(flavour: Flavour) -> Database {
-    let database = shared(flavour).database("watch");
-    Dlock::on(&database, ["setup", "-q"])
-        .run()
-        .expect(0, "", "");
-    database
-}
-
-fn token(database: &Database) -> u64 {
-    let token = "SELECT token FROM dlock_lock WHERE action='init'";
-    let found = database.admin_conn().query_first(token);
-    found.expect("the table can be read").expect("a row exists")
-}
 
 #[test]
 fn release_on_the_screen_ends_the_run_of_the_holder() {
-    let database = database(Flavour::of_this_test());
-    // The next renewal is due in twenty seconds, so the holder must be woken.
-    let holder = Holder::start(&database, &["--ttl", "1m", "--grace", "1s", "--note", "v2"]);
+    let database = shared(Flavour::of_this_test()).database("watch");
+    // The next renewal is due in ten seconds, so the holder must be woken.
+    let holder = Holder::on(&database, &["--ttl=1m", "--note=v2"]);
     let before = token(&database);
     let mut screen = Screen::watch(&database, &["--operator", "alice"]);
     screen.selects("init");
@@ -58,9 +38,9 @@ fn release_on_the_screen_ends_the_run_of_the_holder() {
 }
 
 #[test]
-fn escape_cancels_each_step_of_a_release() {
-    let database = database(Flavour::of_this_test());
-    let holder = Holder::start(&database, &[]);
+fn escape_cancels_each_step_of_a_release_and_a_later_holder_is_not_affected() {
+    let database = shared(Flavour::of_this_test()).database("watch");
+    let first = Holder::on(&database, &[]);
     let before = token(&database);
     let mut screen = Screen::watch(&database, &[]);
     screen.selects("init");
@@ -73,24 +53,11 @@ fn escape_cancels_each_step_of_a_release() {
         screen.types(ESCAPE);
         screen.shows("init is unchanged");
     }
-    screen.types("q");
-    screen.ends_with(0);
-    assert_eq!(token(&database), before);
-    holder.let_go();
-    holder.running.wait().expect(4, "", LEFT);
-}
-
-#[test]
-fn release_does_not_affect_a_later_holder() {
-    let database = database(Flavour::of_this_test());
-    let first = Holder::start(&database, &[]);
-    let mut screen = Screen::watch(&database, &[]);
-    screen.selects("init");
     screen.types("r\r");
     screen.shows("release init? [y/N]");
-    first.let_go();
-    first.running.wait().expect(4, "", LEFT);
-    let second = Holder::start(&database, &[]);
+    assert_eq!(token(&database), before);
+    assert_eq!(first.end().status, Some(3));
+    let second = Holder::on(&database, &[]);
     let before = token(&database);
     screen.shows("has changed since then");
     screen.types("y");
@@ -98,16 +65,15 @@ fn release_does_not_affect_a_later_holder() {
     screen.types("q");
     screen.ends_with(0);
     assert_eq!(token(&database), before);
-    second.let_go();
-    second.running.wait().expect(4, "", LEFT);
+    assert_eq!(second.end().status, Some(3));
 }
 
 #[test]
 fn keys_work_while_a_release_has_no_response() {
-    let database = database(Flavour::MariaDb);
-    let proxy = Proxy::to(shared(Flavour::MariaDb).port());
+    let database = shared(Flavour::of_this_test()).database("watch");
+    let proxy = Proxy::to(database.port);
     let url = format!("DLOCK_URL={}", database.url_through(proxy.port()));
-    let holder = Holder::start(&database, &[]);
+    let holder = Holder::on(&database, &[]);
     let before = token(&database);
     let mut screen = Screen::with(&database, &[&url], &[]);
     screen.selects("init");
@@ -127,6 +93,5 @@ fn keys_work_while_a_release_has_no_response() {
     screen.ends_with(0);
     // dlock could not connect, so it has not sent the request.
     assert_eq!(token(&database), before);
-    holder.let_go();
-    holder.running.wait().expect(4, "", LEFT);
+    assert_eq!(holder.end().status, Some(3));
 }
