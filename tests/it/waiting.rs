@@ -1,7 +1,7 @@
 //! Tests of waiters: how long a waiter waits, which messages it prints, and how it exits.
 
 use mysql::prelude::Queryable;
-use testkit::cli_runner::Dlock;
+use testkit::cli_runner::{Dlock, eventually};
 use testkit::command::{signal, write_message};
 use testkit::holder::{Holder, token, wait_for_row};
 use testkit::on_each_flavour;
@@ -53,13 +53,21 @@ on_each_flavour!(new_contender_takes_over_an_expired_lease_immediately);
 fn new_contender_takes_over_an_expired_lease_immediately(flavour: Flavour) {
     let database = shared(flavour).database("waiting");
     let holder = Holder::on(&database, &["--ttl=5m"]);
-    // The holder's session ends, but the lease does not expire.
     holder.running.crash();
+    let mut admin = database.admin_conn();
+    let sessions = format!(
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE user='{}'",
+        database.user
+    );
+    eventually("the holder's session has ended", || {
+        let sessions = admin.query_first(&sessions);
+        sessions.expect("root sees all sessions") == Some(0_u64)
+    });
+    // The lease has not expired.
     let contender = || echo(&database, &["-n"]).run();
     contender().expect(75, "", "init is held by");
     let expire = "UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 SECOND";
-    let expired = database.admin_conn().query_drop(expire);
-    expired.expect("the row can be changed");
+    admin.query_drop(expire).expect("the row can be changed");
     contender().expect(0, "ran\n", "");
 }
 
