@@ -76,8 +76,8 @@ fn results_show_whether_dlock_or_the_command_chose_the_status(flavour: Flavour) 
     let failed = results(database, &["--failed"]);
     let expected = [&released[1..], &["exit 124", "lease lost"]].concat();
     assert_eq!(failed, expected);
-    let last = results(database, &["--failed", "--number=1"]);
-    assert_eq!(last, ["revoked by ops"]);
+    let newest = results(database, &["--failed", "--number=1"]);
+    assert_eq!(newest, ["revoked by ops"]);
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn is_current(browser: &Browser, selector: &str) {
 #[test]
 fn page_shows_a_waiter_and_its_take_over_from_a_killed_holder_without_a_reload() {
     let database = database(Flavour::of_this_test());
-    let holder = Holder::on(&database, &["--holder=web-1", "--ttl=6s"]);
+    let holder = Holder::on(&database, &["--holder=web-1", "--ttl=10s"]);
     let page = Page::on(&database, &["--interval=200ms"]);
     let browser = page.view("");
     browser.run("window.isSamePage = true");

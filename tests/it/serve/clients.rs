@@ -75,10 +75,10 @@ fn connections_above_the_limit_are_ended() {
 /// Returns a page whose document `/status.json` is larger than the buffers of the kernel, the clients that have requested
 /// the document, and the number of the page's sockets without clients.
 fn slow_readers(database: &Database, interval: &str) -> (Page, Vec<Box<dyn Stream>>, usize) {
-    create_actions(database, "job-", 5000);
+    create_actions(database, "job-", 3000);
     change(
         database,
-        "UPDATE dlock_lock SET owner_id=REPEAT('x',16),note=REPEAT('x',1000),ttl_us=30000000,\
+        "UPDATE dlock_lock SET owner_id=REPEAT('x',16),note=REPEAT('x',1000),command=REPEAT('x',255),ttl_us=30000000,\
          acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),expires_at=UTC_TIMESTAMP(6)",
     );
     let page = Page::on(database, &["--interval", interval]);

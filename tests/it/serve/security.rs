@@ -24,7 +24,7 @@ fn responses_have_security_headers_and_no_text_about_the_connection() {
     let database = database(Flavour::of_this_test());
     let _holder = Holder::on(&database, &[]);
     let page = Page::on(&database, &[]);
-    let server = format!("127.0.0.1:{}", database.port);
+    let address = format!("127.0.0.1:{}", database.port);
     for path in PATHS {
         let response = page.get(path);
         assert_eq!(response.status, 200, "{path}: {response:#?}");
@@ -37,7 +37,7 @@ fn responses_have_security_headers_and_no_text_about_the_connection() {
         assert_eq!(header("x-content-type-options"), "nosniff");
         assert_eq!(header("cache-control"), "no-store");
         assert_eq!(header("cross-origin-resource-policy"), "same-origin");
-        for secret in [&database.password, &database.user, &database.name, &server] {
+        for secret in [&database.password, &database.user, &database.name, &address] {
             let is_secret = !response.body.contains(secret.as_str());
             assert!(is_secret, "{secret} in {path}");
         }
