@@ -49,7 +49,7 @@ fn holder(database: &Database, options: &[&str]) -> Holder {
 #[test]
 fn run_logs_each_step_with_action_and_token_unless_quiet() {
     let database = shared(Flavour::of_this_test()).database("logs");
-    let verbose = holder(&database, &["-v", "--ttl=4s"]);
+    let verbose = holder(&database, &["-v", "--ttl=6s"]);
     let renewal = "renewed the lease of init in ";
     verbose.running.wait_for_output(renewal);
     let outcome = verbose.end();

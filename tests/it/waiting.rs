@@ -40,7 +40,7 @@ fn contender_that_does_not_wait_prints_the_holder() {
 on_each_flavour!(waiter_takes_over_from_a_killed_holder);
 fn waiter_takes_over_from_a_killed_holder(flavour: Flavour) {
     let database = shared(flavour).database("waiting");
-    let holder = Holder::on(&database, &["--ttl=4s"]);
+    let holder = Holder::on(&database, &["--ttl=6s"]);
     let before = token(&database);
     let waiter = echo(&database, &[]).start();
     waiter.wait_for_output("init is held by");
