@@ -155,6 +155,7 @@ fn read_that_hangs_delays_no_signal(scene: Scene) {
     waiter.signal("TERM");
     assert_eq!(waiter.wait().status, Some(143));
     assert!(happened_at.elapsed() < LIMIT);
+    assert_eq!(scene.holder.end().status, Some(3));
 }
 
 fn read_without_a_response_delays_no_reminder(scene: Scene) {

@@ -49,12 +49,11 @@ impl Page {
         let printed = running.stderr_so_far();
         let (_, address) = printed.split_once("listening on ").expect("a line");
         let address = address.lines().next().expect("an address");
-        let address = match address.strip_prefix("unix:") {
-            Some(path) => Address::Unix(path.into()),
-            None => {
-                let address = address.trim_start_matches("http://").trim_end_matches('/');
-                Address::Tcp(address.parse().expect("an address"))
-            }
+        let address = if let Some(path) = address.strip_prefix("unix:") {
+            Address::Unix(path.into())
+        } else {
+            let address = address.trim_start_matches("http://").trim_end_matches('/');
+            Address::Tcp(address.parse().expect("an address"))
         };
         Self { running, address }
     }
