@@ -12,7 +12,7 @@ use std::thread;
 use rustix::fs::{CWD, FileType, FlockOperation, Mode, OFlags, flock, mknodat};
 use tempfile::TempDir;
 
-use crate::cli_runner::{PATIENCE, eventually};
+use crate::cli_runner::{Dlock, PATIENCE, Running, eventually};
 
 /// A temporary folder for the fifos and files of one test.
 pub struct Stage {
@@ -35,6 +35,31 @@ impl Stage {
         let path = self.path(name);
         make_fifo(&path);
         path
+    }
+
+    /// Starts `exec`, a `dlock exec`, with the shell script `script` as its command. In the script, `$1` and `$2` are the
+    /// fifos `ready` and `go`. Returns once the script has written to `ready`.
+    #[track_caller]
+    pub fn start(&self, exec: Dlock, script: &str) -> Running {
+        self.start_told(exec, script).0
+    }
+
+    /// Starts `exec` like [`Self::start`], and also returns the message that the script has written.
+    #[track_caller]
+    pub fn start_told(&self, exec: Dlock, script: &str) -> (Running, String) {
+        let (ready, go) = (self.fifo("ready"), self.fifo("go"));
+        let running = exec
+            .args(["--", "sh", "-c", script, "sh"])
+            .args([&ready, &go])
+            .start();
+        let message = read_message(&ready);
+        (running, message)
+    }
+
+    /// Writes `word` to the fifo `go`.
+    #[track_caller]
+    pub fn let_go(&self, word: &str) {
+        write_message(&self.path("go"), word);
     }
 }
 
@@ -118,4 +143,13 @@ pub fn signal(pid: u32, signal: &str) {
 pub fn is_alive(pid: &str) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit(") ").next().unwrap_or("Z").starts_with('Z'))
+}
+
+/// Returns the process id of the only child of the first thread of the process `pid`. For a dlock that has a command, or
+/// waits, this is the monitor.
+#[track_caller]
+pub fn only_child(pid: u32) -> u32 {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.expect("the process exists");
+    children.trim().parse().expect("the process has one child")
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use mysql::prelude::Queryable;
 
 use crate::cli_runner::{Dlock, Outcome, Running, eventually};
-use crate::command::{Stage, read_message, write_message};
+use crate::command::Stage;
 use crate::servers::Database;
 
 /// A `dlock exec` whose command runs until [`Holder::end`] and then exits with 3.
@@ -26,19 +26,10 @@ impl Holder {
     #[track_caller]
     pub fn start(dlock: Dlock, options: &[&str]) -> Self {
         let stage = Stage::new();
-        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
         let has_name = options.iter().any(|option| option.starts_with("--action"));
         let name: &[&str] = if has_name { &[] } else { &["-a", "init"] };
-        let running = dlock
-            .args(name)
-            .args(options)
-            .args(["--", "sh", "-c"])
-            .arg(r#"echo up > "$1"; read word < "$2"; exit 3"#)
-            .arg("sh")
-            .arg(&ready)
-            .arg(&go)
-            .start();
-        assert_eq!(read_message(&ready), "up");
+        let script = r#"echo up > "$1"; read word < "$2"; exit 3"#;
+        let running = stage.start(dlock.args(name).args(options), script);
         Self { running, stage }
     }
 
@@ -50,7 +41,7 @@ impl Holder {
     /// Lets the command end and waits for dlock to end.
     #[track_caller]
     pub fn end(self) -> Outcome {
-        write_message(&self.go(), "on");
+        self.stage.let_go("on");
         self.running.wait()
     }
 }
