@@ -3,6 +3,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::RawFd;
 use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
@@ -12,12 +13,13 @@ use dlock::sys::tcp::SocketFinder;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts, OptsBuilder};
 use testkit::cli_runner::{Dlock, Running, eventually};
-use testkit::command::{Stage, read_message, write_message};
+use testkit::command::{Stage, read_message, signal, write_message};
+use testkit::on_each_flavour;
 use testkit::own_socket::{connect, socket_of};
 use testkit::servers::{Database, Flavour, shared};
 
 use super::limits::second_account;
-use super::scene::Scene;
+use super::scene::{COMMAND, Scene};
 
 /// A Perl script that connects to the address `$1` and the port `$2` from the local port `$3`, tells the fifo `$4`, and
 /// exits with 3 after a message on the fifo `$5`.
@@ -45,10 +47,10 @@ const CONNECT_AND_CLOSE: &str = r#"
 "#;
 
 /// The session of a program that is not a command.
-struct Bystander(Conn);
+pub(super) struct Bystander(Conn);
 
 impl Bystander {
-    fn on(database: &Database) -> Self {
+    pub(super) fn on(database: &Database) -> Self {
         Self(connect(&database.url()).expect("a session can be opened"))
     }
 
@@ -61,195 +63,136 @@ impl Bystander {
         Conn::new(options).map(Self)
     }
 
+    /// Returns the descriptor of the session's socket.
+    pub(super) fn socket(&mut self) -> RawFd {
+        socket_of(&mut self.0)
+    }
+
     /// Returns the local port of the session.
     fn port(&mut self) -> u16 {
-        let connection = dlock::sys::tcp::connection_of_raw(socket_of(&mut self.0));
+        let connection = dlock::sys::tcp::connection_of_raw(self.socket());
         connection.expect("a TCP connection").local.port()
     }
 
     #[track_caller]
-    fn assert_is_alive(&mut self, flavour: Flavour) {
+    pub(super) fn assert_is_alive(&mut self) {
         let answer = self.0.query_drop("DO 0");
-        assert!(
-            answer.is_ok(),
-            "{flavour}: the session has ended: {answer:?}"
-        );
+        assert!(answer.is_ok(), "the session has ended: {answer:?}");
     }
 }
 
-#[test]
-fn the_session_of_the_caller_lives_although_the_command_inherits_it() {
-    for flavour in Flavour::ALL {
-        let scene = Scene::new(flavour);
-        let mut caller = Bystander::on(&scene.database);
-        let socket = socket_of(&mut caller.0);
-        let (holder, client) = scene.start_inheriting(socket, &[]);
-        scene.wait_until_noted();
-        client.kill();
-        holder.wait().expect(137, "", super::ENDED);
-        caller.assert_is_alive(flavour);
-
-        // The next contender ends the session of a dead holder's command.
-        let scene = Scene::new(flavour);
-        let (holder, _) = scene.start_inheriting(socket, &["--ttl", "2s"]);
-        scene.wait_until_noted();
-        holder.crash();
-        let next = scene.next(&[]).run();
-        next.expect(0, "0 statements\n", "ended 1 session that an earlier run");
-        caller.assert_is_alive(flavour);
-    }
+on_each_flavour!(dlock_does_not_wait_for_a_session_of_its_caller_that_it_may_not_kill);
+fn dlock_does_not_wait_for_a_session_of_its_caller_that_it_may_not_kill(flavour: Flavour) {
+    let scene = Scene::new(flavour);
+    let own = &scene.database.user;
+    let mut other = scene.database.clone();
+    other.user = second_account(&scene.database);
+    scene.execute(&format!("GRANT PROCESS ON *.* TO '{own}'@'%'"));
+    let mut caller = Bystander::on(&other);
+    let exec = scene.exec().inherit(caller.socket());
+    let (holder, client) = scene.start_noted(exec, COMMAND);
+    signal(client, "KILL");
+    holder.wait().expect(137, "", super::ENDED);
+    caller.assert_is_alive();
 }
 
-#[test]
-fn dlock_does_not_wait_for_a_session_of_its_caller_that_it_may_not_kill() {
-    for flavour in Flavour::ALL {
-        let scene = Scene::new(flavour);
-        let own = &scene.database.user;
-        let other = second_account(&scene.database);
-        scene.execute(&format!("GRANT PROCESS ON *.* TO '{own}'@'%'"));
-        let url = scene.database.url();
-        let url = url.replace(&format!("//{own}:"), &format!("//{other}:"));
-        let mut caller = Bystander(connect(&url).expect("a session can be opened"));
-        let (holder, client) = scene.start_inheriting(socket_of(&mut caller.0), &[]);
-        scene.wait_until_noted();
-        client.kill();
-        holder.wait().expect(137, "", super::ENDED);
-        caller.assert_is_alive(flavour);
-    }
-}
-
-#[test]
-fn a_session_on_the_port_of_an_ended_connection_lives() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("reused");
-        let stage = Stage::new();
-        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-        let holder = Dlock::on(
-            &database,
-            ["exec", "-a", "init", "--ttl", "1m", "--", "bash"],
-        )
+on_each_flavour!(a_session_on_the_port_of_an_ended_connection_lives);
+fn a_session_on_the_port_of_an_ended_connection_lives(flavour: Flavour) {
+    let database = shared(flavour).database("reused");
+    let stage = Stage::new();
+    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+    let exec = ["exec", "-a", "init", "--ttl", "1m", "--", "bash"];
+    let holder = Dlock::on(&database, exec)
         .args(["-c", CONNECT_AND_CLOSE, "bash"])
         .arg(database.port.to_string())
         .args([&ready, &go])
         .start();
-        assert_eq!(read_message(&ready), "connected");
-        holder.wait_for_output("dlock doctor --session-user USER shows the missing privilege");
-        let port = port_of_command(&holder, database.port);
-        holder.signal("STOP");
-        // The server closes its end first, so that the port is free as soon as the command closes the other end.
-        let mut admin = database.admin_conn();
-        let query =
-            format!("SELECT id FROM information_schema.processlist WHERE host LIKE '%:{port}'");
-        let session: Option<u64> = admin.query_first(query).expect("root has the privilege");
-        let session = session.expect("the session of the command");
-        let killed = admin.query_drop(format!("KILL {session}"));
-        killed.expect("root has the privilege");
-        write_message(&go, "close");
-        assert_eq!(read_message(&ready), "closed");
-        let mut bystander = None;
-        eventually("the port is free", || {
-            bystander = Bystander::from_port(&database, port).ok();
-            bystander.is_some()
+    assert_eq!(read_message(&ready), "connected");
+    holder.wait_for_output("dlock doctor --session-user USER shows the missing privilege");
+    let port = port_of_command(&holder, database.port);
+    holder.signal("STOP");
+    // The server closes its end first, so that the port is free as soon as the command closes the other end.
+    let mut admin = database.admin_conn();
+    let query = format!("SELECT id FROM information_schema.processlist WHERE host LIKE '%:{port}'");
+    let session: Option<u64> = admin.query_first(query).expect("root has the privilege");
+    let session = session.expect("the session of the command");
+    let killed = admin.query_drop(format!("KILL {session}"));
+    killed.expect("root has the privilege");
+    write_message(&go, "close");
+    assert_eq!(read_message(&ready), "closed");
+    let mut bystander = None;
+    eventually("the port is free", || {
+        bystander = Bystander::from_port(&database, port).ok();
+        bystander.is_some()
+    });
+    write_message(&go, "exit");
+    holder.signal("CONT");
+    holder.wait().expect(3, "", "will not be ended");
+    bystander.expect("the port is free").assert_is_alive();
+}
+
+on_each_flavour!(a_session_lives_if_the_command_has_its_port_on_another_loopback_server);
+fn a_session_lives_if_the_command_has_its_port_on_another_loopback_server(flavour: Flavour) {
+    let database = shared(flavour).database("loopback");
+    let other = Ipv4Addr::new(127, 0, 0, 2);
+    let _other_server = TcpListener::bind((other, database.port)).expect("the port is free");
+    let mut bystander = Bystander::on(&database);
+    let message = "another program may have the sessions";
+    let (url, from) = (database.url(), bystander.port());
+    command_with_a_connection(&url, SocketAddrV4::new(other, database.port), from, message);
+    bystander.assert_is_alive();
+}
+
+on_each_flavour!(a_session_behind_the_same_nat_lives);
+fn a_session_behind_the_same_nat_lives(flavour: Flavour) {
+    let database = shared(flavour).database("nat");
+    let (machine, gateway) = (Ipv4Addr::new(10, 77, 0, 2), Ipv4Addr::new(10, 77, 0, 1));
+    let mut bystander = Bystander::on(&database);
+    let from = bystander.port();
+    let (sender, receiver) = mpsc::channel();
+    // A new network namespace belongs to one thread and to the processes that it starts.
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // SAFETY: the call affects only this thread.
+            let unshared = unsafe { libc::unshare(libc::CLONE_NEWNET) };
+            assert_eq!(unshared, 0, "run the tests as root");
+            ip(&["link", "set", "lo", "up"]);
+            for address in [machine, gateway] {
+                ip(&["address", "add", &format!("{address}/32"), "dev", "lo"]);
+            }
+            let nat = TcpListener::bind((gateway, 0)).expect("the address exists");
+            let port = nat.local_addr().expect("a local address").port();
+            sender.send(nat).expect("the receiver exists");
+            let url = database.url_through(port);
+            let url = url.replace("127.0.0.1", &gateway.to_string());
+            let message = "a proxy or a router changes the addresses";
+            command_with_a_connection(&url, SocketAddrV4::new(gateway, port), from, message);
         });
-        let mut bystander = bystander.expect("the port is free");
-        write_message(&go, "exit");
-        holder.signal("CONT");
-        holder.wait().expect(3, "", "will not be ended");
-        bystander.assert_is_alive(flavour);
-    }
-}
-
-#[test]
-fn a_session_lives_if_the_command_has_its_port_on_another_loopback_server() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("loopback");
-        let other = Ipv4Addr::new(127, 0, 0, 2);
-        let _other_server = TcpListener::bind((other, database.port)).expect("the port is free");
-        let mut bystander = Bystander::on(&database);
-        let scene = Connected::start(&database, other, database.port, bystander.port());
-        scene
-            .holder
-            .wait_for_output("another program may have the sessions");
-        scene.exit();
-        bystander.assert_is_alive(flavour);
-    }
-}
-
-#[test]
-fn a_session_behind_the_same_nat_lives() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("nat");
-        let (machine, gateway) = (Ipv4Addr::new(10, 77, 0, 2), Ipv4Addr::new(10, 77, 0, 1));
-        let mut bystander = Bystander::on(&database);
-        let from = bystander.port();
-        let (sender, receiver) = mpsc::channel();
-        // A new network namespace belongs to one thread and to the processes that it starts.
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                // SAFETY: the call affects only this thread.
-                let unshared = unsafe { libc::unshare(libc::CLONE_NEWNET) };
-                assert_eq!(unshared, 0, "run the tests as root");
-                ip(&["link", "set", "lo", "up"]);
-                for address in [machine, gateway] {
-                    ip(&["address", "add", &format!("{address}/32"), "dev", "lo"]);
-                }
-                let nat = TcpListener::bind((gateway, 0)).expect("the address exists");
-                let port = nat.local_addr().expect("a local address").port();
-                sender.send(nat).expect("the receiver exists");
-                let url = database
-                    .url_through(port)
-                    .replace("127.0.0.1", &gateway.to_string());
-                let scene = Connected::start_at(&url, gateway, port, from);
-                scene
-                    .holder
-                    .wait_for_output("a proxy or a router changes the addresses");
-                scene.exit();
-            });
-            let nat = receiver.recv().expect("the namespace is ready");
-            thread::spawn(move || {
-                translate(&nat, SocketAddr::from(([127, 0, 0, 1], database.port)));
-            });
+        let nat = receiver.recv().expect("the namespace is ready");
+        thread::spawn(move || {
+            translate(&nat, SocketAddr::from(([127, 0, 0, 1], database.port)));
         });
-        bystander.assert_is_alive(flavour);
-    }
+    });
+    bystander.assert_is_alive();
 }
 
-/// A holder whose command has a connection from a chosen port.
-struct Connected {
-    holder: Running,
-    go: std::path::PathBuf,
-    _stage: Stage,
-}
-
-impl Connected {
-    fn start(database: &Database, address: Ipv4Addr, port: u16, from: u16) -> Self {
-        Self::start_at(&database.url(), address, port, from)
-    }
-
-    /// Starts dlock on the server of `url`. The command connects to `address` and `port` from the local port `from`.
-    fn start_at(url: &str, address: Ipv4Addr, port: u16, from: u16) -> Self {
-        let stage = Stage::new();
-        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-        let holder = Dlock::new(["exec", "-a", "init", "--", "perl", "-e", CONNECT_FROM])
-            .env("DLOCK_URL", url)
-            // Only a server on this machine may be reached without TLS by default.
-            .env("DLOCK_SSL_MODE", "disabled")
-            .args([address.to_string(), port.to_string(), from.to_string()])
-            .args([&ready, &go])
-            .start();
-        assert_eq!(read_message(&ready), "connected");
-        Self {
-            holder,
-            go,
-            _stage: stage,
-        }
-    }
-
-    /// Lets the command fail.
-    fn exit(self) {
-        write_message(&self.go, "exit");
-        self.holder.wait().expect(3, "", "will not be ended");
-    }
+/// Runs dlock on the server of `url`. Its command has a connection to `server` from the local port `from`, and fails when
+/// dlock has printed `message`.
+fn command_with_a_connection(url: &str, server: SocketAddrV4, from: u16, message: &str) {
+    let stage = Stage::new();
+    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+    let holder = Dlock::new(["exec", "-a", "init", "--", "perl", "-e", CONNECT_FROM])
+        .env("DLOCK_URL", url)
+        // Only a server on this machine may be reached without TLS by default.
+        .env("DLOCK_SSL_MODE", "disabled")
+        .arg(server.ip().to_string())
+        .args([server.port().to_string(), from.to_string()])
+        .args([&ready, &go])
+        .start();
+    assert_eq!(read_message(&ready), "connected");
+    holder.wait_for_output(message);
+    write_message(&go, "exit");
+    holder.wait().expect(3, "", "will not be ended");
 }
 
 /// Passes connections on to `server`, like a NAT: from the port of the client if it is free, or else from another port.

@@ -1,17 +1,17 @@
 //! A command that executes a statement with the server's own client. The statement waits for a row lock that the test
 //! has, until the test ends the lock or the session is killed.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Running, eventually};
-use testkit::command::{Stage, read_message, signal};
+use testkit::command::{Stage, read_message};
 use testkit::servers::{Database, Flavour, SESSIONS, shared};
 
 use crate::mutants::{VARIABLE, program};
@@ -20,21 +20,12 @@ use crate::mutants::{VARIABLE, program};
 const STATEMENT: &str = "UPDATE blocked SET n=n+1";
 
 /// Script that writes its process id to the fifo `$1` and then becomes the client `$2`.
-const COMMAND: &str = r#"echo $$ > "$1"; eval "exec $2""#;
+pub(super) const COMMAND: &str = r#"echo $$ > "$1"; eval "exec $2""#;
 
 /// Script that holds the lock, writes the process ids of the holder and of itself to the fifo `$1`, and then becomes the
 /// client `$2`.
 const WARD: &str =
     r#"eval "$("$dlock" hold init --pid $$)"; echo $DLOCK_HOLD_PID $$ > "$1"; eval "exec $2""#;
-
-/// Returns the option file of a client that connects to `address` as `user`.
-fn option_file(database: &Database, user: &str, address: &str) -> String {
-    let Database { name, password, .. } = database;
-    format!(
-        "[client]\n{address}\nuser={user}\npassword={password}\n\
-         [mysql]\ndatabase={name}\n[mariadb-client]\ndatabase={name}\n"
-    )
-}
 
 /// A table with one row, and a transaction that has locked the row.
 pub(super) struct Scene {
@@ -42,8 +33,9 @@ pub(super) struct Scene {
     pub(super) database: Database,
     pub(super) stage: Stage,
     lock: Conn,
+    admin: RefCell<Conn>,
     /// True if dlock is the mutant that does not end sessions.
-    is_mutant: bool,
+    pub(super) is_mutant: bool,
     /// Account of the client, and the option file with which it connects.
     account: String,
     options: PathBuf,
@@ -57,38 +49,30 @@ pub(super) struct Ward {
     pub(super) pid: u32,
 }
 
-/// A client of the server.
-pub(super) struct Client {
-    pid: u32,
-    /// The process, if the test itself has started it.
-    child: Option<Child>,
+/// Returns the script of a command that starts the client, and then executes `after`.
+pub(super) fn below(after: &str) -> String {
+    format!("sh -c '{COMMAND}' sh \"$1\" \"$2\"; {after}")
 }
 
-impl Client {
-    /// Kills the client with SIGKILL.
-    pub(super) fn kill(self) {
-        signal(self.pid, "KILL");
-        if let Some(mut child) = self.child {
-            child.wait().expect("the client is a child");
-        }
-    }
+/// Returns the script of a command that executes `beside` while the client runs, and then exits with 0.
+pub(super) fn beside(beside: &str) -> String {
+    format!("sh -c '{COMMAND}' sh \"$1\" \"$2\" & {beside}; exit 0")
 }
 
 impl Scene {
-    /// Creates the table and locks its row. The client uses dlock's account.
+    /// Creates the table on the shared server, and locks its row. The client uses dlock's account.
     pub(super) fn new(flavour: Flavour) -> Self {
-        let database = shared(flavour).database("sessions");
+        Self::on(flavour, shared(flavour).database("sessions"))
+    }
+
+    /// Creates the table in `database`, and locks its row. The client uses dlock's account.
+    pub(super) fn on(flavour: Flavour, database: Database) -> Self {
         let (user, port) = (database.user.clone(), database.port);
         Self::with_client(flavour, database, &user, port)
     }
 
     /// Creates the table and locks its row. The client connects to `port` as `user`, with the password of `database`.
     pub(super) fn with_client(flavour: Flavour, database: Database, user: &str, port: u16) -> Self {
-        let stage = Stage::new();
-        let options = stage.path("client.cnf");
-        let address = format!("protocol=tcp\nhost=127.0.0.1\nport={port}");
-        let text = option_file(&database, user, &address);
-        fs::write(&options, text).expect("the file can be written");
         Dlock::on(&database, ["setup", "-q"])
             .run()
             .expect(0, "", "");
@@ -102,33 +86,30 @@ impl Scene {
         ] {
             lock.query_drop(statement).expect("root has the privilege");
         }
-        Self {
+        let stage = Stage::new();
+        let scene = Self {
             flavour,
             account: user.to_owned(),
+            admin: RefCell::new(database.admin_conn()),
+            options: stage.path("client.cnf"),
+            is_mutant: false,
             database,
             stage,
             lock,
-            is_mutant: false,
-            options,
-        }
-    }
-
-    /// Like [`new`](Self::new), but dlock is the mutant that does not end sessions.
-    pub(super) fn without_safeguard(flavour: Flavour) -> Self {
-        Self {
-            is_mutant: true,
-            ..Self::new(flavour)
-        }
-    }
-
-    /// Like [`new`](Self::new), but the client uses the Unix socket.
-    pub(super) fn on_socket(flavour: Flavour) -> Self {
-        let scene = Self::new(flavour);
-        let socket = shared(flavour).socket().display();
-        let address = format!("socket={socket}");
-        let text = option_file(&scene.database, &scene.account, &address);
-        fs::write(&scene.options, text).expect("the file can be written");
+        };
+        scene.connect_client_to(&format!("protocol=tcp\nhost=127.0.0.1\nport={port}"));
         scene
+    }
+
+    /// Makes later clients connect to `address`, lines of an option file.
+    pub(super) fn connect_client_to(&self, address: &str) {
+        let Database { name, password, .. } = &self.database;
+        let text = format!(
+            "[client]\n{address}\nuser={}\npassword={password}\n\
+             [mysql]\ndatabase={name}\n[mariadb-client]\ndatabase={name}\n",
+            self.account
+        );
+        fs::write(&self.options, text).expect("the file can be written");
     }
 
     pub(super) fn dlock<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Dlock {
@@ -140,6 +121,10 @@ impl Scene {
         }
     }
 
+    pub(super) fn exec(&self) -> Dlock {
+        self.dlock(["exec", "-a", "init"])
+    }
+
     /// Returns a shell command that executes the statement.
     fn client(&self) -> String {
         format!(
@@ -149,58 +134,37 @@ impl Scene {
         )
     }
 
-    /// Starts a holder whose command is the client. Returns when the server executes the statement.
-    pub(super) fn start(&self, options: &[&str]) -> (Running, Client) {
-        self.start_with(options, COMMAND, &self.client())
+    /// Starts a holder whose command is the client. Returns it with the process id of the client when the session is noted.
+    pub(super) fn start(&self, options: &[&str]) -> (Running, u32) {
+        self.start_noted(self.exec().args(options), COMMAND)
     }
 
-    /// Starts a holder whose command is a shell that starts the client, and then executes `after`.
-    pub(super) fn start_below(&self, options: &[&str], after: &str) -> (Running, Client) {
-        let script = format!("sh -c '{COMMAND}' sh \"$1\" \"$2\"; {after}");
-        self.start_with(options, &script, &self.client())
+    /// Starts the holder `exec` with the command `script`. Returns when the session is noted.
+    pub(super) fn start_noted(&self, exec: Dlock, script: &str) -> (Running, u32) {
+        let started = self.start_script(exec, script);
+        self.wait_until_noted();
+        started
     }
 
-    /// Starts a holder whose command is a shell that executes `beside` while the client runs, and then exits with 0.
-    pub(super) fn start_beside(&self, options: &[&str], beside: &str) -> (Running, Client) {
-        let script = format!("sh -c '{COMMAND}' sh \"$1\" \"$2\" & {beside}; exit 0");
-        self.start_with(options, &script, &self.client())
-    }
-
-    /// Like [`start`](Self::start), but dlock connects to `url`.
-    pub(super) fn start_through(&self, url: &str, options: &[&str]) -> (Running, Client) {
-        let dlock = self.dlock(["exec", "-a", "init"]).env("DLOCK_URL", url);
-        self.start_dlock(dlock, options, COMMAND, &self.client())
-    }
-
-    /// Like [`start`](Self::start), but dlock and its command inherit `socket`.
-    pub(super) fn start_inheriting(&self, socket: RawFd, options: &[&str]) -> (Running, Client) {
-        let dlock = self.dlock(["exec", "-a", "init"]).inherit(socket);
-        self.start_dlock(dlock, options, COMMAND, &self.client())
-    }
-
-    fn start_with(&self, options: &[&str], script: &str, client: &str) -> (Running, Client) {
-        let dlock = self.dlock(["exec", "-a", "init"]);
-        self.start_dlock(dlock, options, script, client)
-    }
-
-    fn start_dlock(
-        &self,
-        dlock: Dlock,
-        options: &[&str],
-        script: &str,
-        client: &str,
-    ) -> (Running, Client) {
+    /// Starts the holder `exec` with the command `script`. Returns when the server executes the statement.
+    pub(super) fn start_script(&self, exec: Dlock, script: &str) -> (Running, u32) {
         let before = self.statements();
-        let ready = self.stage.fifo(&format!("ready{before}"));
-        let holder = dlock
-            .args(options)
+        let ready = self.stage.fifo("ready");
+        let holder = exec
             .args(["--", "sh", "-c", script, "sh"])
             .arg(&ready)
-            .arg(client)
+            .arg(self.client())
             .start();
         let pid = read_message(&ready).parse().expect("a process id");
+        fs::remove_file(ready).expect("the fifo exists");
         self.wait_for_statements(before + 1);
-        (holder, Client { pid, child: None })
+        (holder, pid)
+    }
+
+    /// Lets a holder crash while its command is the client.
+    pub(super) fn crash(&self, options: &[&str]) {
+        let (holder, _) = self.start(options);
+        holder.crash();
     }
 
     /// Starts a script that holds the lock and becomes the client. Returns when the session is noted.
@@ -213,6 +177,7 @@ impl Scene {
             .env("DLOCK_URL", self.database.url())
             .start();
         let text = read_message(&ready);
+        fs::remove_file(ready).expect("the fifo exists");
         let (holder, pid) = text.trim().split_once(' ').expect("two words");
         self.wait_until_noted();
         self.wait_for_statements(1);
@@ -224,16 +189,12 @@ impl Scene {
     }
 
     /// Starts the client outside of any dlock.
-    pub(super) fn client_process(&self) -> Client {
-        let child = Command::new("sh")
+    pub(super) fn client_process(&self) -> Child {
+        Command::new("sh")
             .args(["-c", &format!("exec {}", self.client())])
             .stdin(Stdio::null())
             .spawn()
-            .expect("sh runs");
-        Client {
-            pid: child.id(),
-            child: Some(child),
-        }
+            .expect("sh runs")
     }
 
     /// Returns a contender whose command prints the number of statements that the server executes at that time.
@@ -242,7 +203,7 @@ impl Scene {
         let query = format!(
             "SELECT CONCAT(COUNT(*),\" statements\") FROM {SESSIONS} AS s WHERE info LIKE \"{STATEMENT}%\""
         );
-        self.dlock(["exec", "-a", "init"])
+        self.exec()
             .args(options)
             .arg("--")
             .arg(self.flavour.client())
@@ -250,90 +211,67 @@ impl Scene {
             .args(["--skip-column-names", "-e", &query])
     }
 
-    /// Returns the number of sessions that execute the statement.
+    /// Returns the number that `query` selects.
     #[track_caller]
-    pub(super) fn statements(&self) -> usize {
-        let query = format!(
-            "SELECT COUNT(*) FROM {SESSIONS} AS s WHERE user='{}' AND info LIKE '{STATEMENT}%'",
-            self.account
-        );
-        let count = self.database.admin_conn().query_first(query);
-        count.expect("root has the privilege").expect("a number")
+    pub(super) fn number(&self, query: &str) -> u64 {
+        let number = self.admin.borrow_mut().query_first(query);
+        number.expect("root has the privilege").expect("a number")
     }
 
     #[track_caller]
-    pub(super) fn wait_for_statements(&self, count: usize) {
+    pub(super) fn execute(&self, statement: &str) {
+        let outcome = self.admin.borrow_mut().query_drop(statement);
+        outcome.expect("root has the privilege");
+    }
+
+    /// Returns the number of sessions that execute the statement.
+    #[track_caller]
+    pub(super) fn statements(&self) -> u64 {
+        self.number(&format!(
+            "SELECT COUNT(*) FROM {SESSIONS} AS s WHERE user='{}' AND info LIKE '{STATEMENT}%'",
+            self.account
+        ))
+    }
+
+    #[track_caller]
+    pub(super) fn wait_for_statements(&self, count: u64) {
         eventually("the server executes the statement", || {
             self.statements() == count
         });
     }
 
-    #[track_caller]
-    pub(super) fn execute(&self, statement: &str) {
-        let outcome = self.database.admin_conn().query_drop(statement);
-        outcome.expect("root has the privilege");
-    }
-
-    fn is(&self, condition: &str) -> bool {
-        let query = format!("SELECT COUNT(*) FROM dlock_lock WHERE {condition}");
-        let count: Option<usize> =
-            (self.database.admin_conn().query_first(query)).expect("root has the privilege");
-        count == Some(1)
-    }
-
     /// Returns true if the record contains sessions.
     pub(super) fn is_noted(&self) -> bool {
-        self.is("sessions IS NOT NULL")
+        self.number("SELECT COUNT(*) FROM dlock_lock WHERE sessions IS NOT NULL") == 1
     }
 
     #[track_caller]
-    pub(super) fn wait_until_noted(&self) {
+    fn wait_until_noted(&self) {
         eventually("the session is noted", || self.is_noted());
     }
 
-    fn count(&self, table: &str) -> u64 {
+    /// Waits until `table` has `count` rows.
+    #[track_caller]
+    pub(super) fn wait_for_rows(&self, table: &str, count: u64) {
         let query = format!("SELECT COUNT(*) FROM {table}");
-        let count = self.database.admin_conn().query_first(query);
-        count.expect("root has the privilege").expect("a number")
-    }
-
-    #[track_caller]
-    pub(super) fn wait_for_waiters(&self, count: u64) {
-        eventually("the contenders wait", || {
-            self.count("dlock_waiter") == count
+        eventually(&format!("{count} rows in {table}"), || {
+            self.number(&query) == count
         });
     }
 
-    /// Waits until the history contains `count` runs.
-    #[track_caller]
-    pub(super) fn wait_for_runs(&self, count: u64) {
-        eventually("the runs are recorded", || {
-            self.count("dlock_history") == count
-        });
-    }
-
+    /// Waits until the lease has been renewed `count` more times.
     #[track_caller]
     pub(super) fn wait_for_renewals(&self, count: u64) {
-        eventually("the lease is renewed", || {
-            self.is(&format!("renewals>={count}"))
-        });
-    }
-
-    /// Makes all updates of the record fail.
-    #[track_caller]
-    pub(super) fn refuse_updates(&self) {
-        self.execute(
-            "CREATE TRIGGER refuse BEFORE UPDATE ON dlock_lock FOR EACH ROW SIGNAL SQLSTATE '45000'",
-        );
+        let renewals = || self.number("SELECT renewals FROM dlock_lock");
+        let before = renewals();
+        eventually("the lease is renewed", || renewals() >= before + count);
     }
 
     /// Locks the record, until `count` sessions of dlock have waited for it, one after the other.
     #[track_caller]
     pub(super) fn lock_record_until_waited(&mut self, count: usize) {
-        let mut lock = self.database.admin_conn();
-        for statement in ["BEGIN", "SELECT action FROM dlock_lock FOR UPDATE"] {
-            lock.query_drop(statement).expect("root has the privilege");
-        }
+        self.execute("BEGIN");
+        self.execute("SELECT action FROM dlock_lock FOR UPDATE");
         self.unlock();
         let query = format!(
             "SELECT id FROM {SESSIONS} AS s WHERE user='{}' AND info LIKE '%UPDATE dlock_lock%'",
@@ -341,11 +279,11 @@ impl Scene {
         );
         let mut waited = BTreeSet::new();
         eventually("the sessions have waited", || {
-            let ids: Vec<u64> = lock.query(&query).expect("root has the privilege");
-            waited.extend(ids);
+            let ids = self.admin.borrow_mut().query::<u64, _>(&query);
+            waited.extend(ids.expect("root has the privilege"));
             waited.len() >= count
         });
-        lock.query_drop("ROLLBACK").expect("a transaction");
+        self.execute("ROLLBACK");
     }
 
     /// Ends the transaction that has locked the row.
@@ -354,8 +292,7 @@ impl Scene {
     }
 
     /// Returns true if the statement has been committed.
-    pub(super) fn is_updated(&mut self) -> bool {
-        let number = self.lock.query_first("SELECT n FROM blocked");
-        number.expect("the table exists") == Some(1)
+    pub(super) fn is_updated(&self) -> bool {
+        self.number("SELECT n FROM blocked") == 1
     }
 }

@@ -1,63 +1,39 @@
 //! `dlock hold --pid`: the sessions of the process, which dlock has not started.
 
-use testkit::cli_runner::Dlock;
 use testkit::command::{is_alive, signal};
+use testkit::on_each_flavour;
 use testkit::servers::Flavour;
 
-use super::scene::Scene;
+use super::scene::{Scene, Ward};
 
-const ENDED: &str = "ended 1 session that process ";
-
-#[test]
-fn statement_of_a_killed_process_has_ended_before_the_next_command_starts() {
-    for flavour in Flavour::ALL {
-        let scene = Scene::new(flavour);
+on_each_flavour!(statement_of_a_process_has_ended_before_the_next_command_starts);
+fn statement_of_a_process_has_ended_before_the_next_command_starts(flavour: Flavour) {
+    let scene = Scene::new(flavour);
+    let ended_by = |end: &dyn Fn(&Ward)| {
         let ward = scene.start_ward();
         let next = scene.next(&[]).start();
         next.wait_for_output("init is held by");
-        signal(ward.pid, "KILL");
-        next.wait().expect(0, "0 statements\n", "acquired init in");
-        ward.running.wait_for_output(ENDED);
-    }
-}
-
-#[test]
-fn statement_of_a_process_that_dlock_stops_has_ended_before_the_next_command_starts() {
-    for flavour in Flavour::ALL {
-        let scene = Scene::new(flavour);
-        let ward = scene.start_ward();
-        let next = scene.next(&[]).start();
-        next.wait_for_output("init is held by");
-        let release = ["release", "init", "--yes", "--operator=ops"];
-        let released = Dlock::on(&scene.database, release).run();
-        released.expect(0, "", "init is released");
+        end(&ward);
         next.wait().expect(0, "0 statements\n", "acquired init in");
         assert!(!is_alive(&ward.pid.to_string()));
-    }
-}
-
-#[test]
-fn statement_ends_with_a_killed_holder() {
-    for flavour in Flavour::ALL {
-        let scene = Scene::new(flavour);
-        let ward = scene.start_ward();
-        signal(ward.holder, "KILL");
-        let next = scene.next(&["-q"]).run();
-        next.expect(0, "0 statements\n", "");
-        assert!(!is_alive(&ward.pid.to_string()));
-    }
-}
-
-#[test]
-fn statement_of_a_process_that_goes_on_without_the_lock_continues() {
-    for flavour in Flavour::ALL {
-        let scene = Scene::new(flavour);
-        let ward = scene.start_ward();
-        signal(ward.holder, "TERM");
-        let next = scene.next(&["-q"]).run();
-        next.expect(0, "1 statements\n", "");
-        assert!(is_alive(&ward.pid.to_string()));
         assert!(!scene.is_noted());
-        signal(ward.pid, "KILL");
-    }
+        ward.running
+    };
+    let killed = ended_by(&|ward| signal(ward.pid, "KILL"));
+    killed.wait_for_output("ended 1 session that process ");
+    ended_by(&|_| {
+        let release = scene.dlock(["release", "init", "--yes", "--operator=ops"]);
+        release.run().expect(0, "", "init is released");
+    });
+    // dlock is killed.
+    ended_by(&|ward| signal(ward.holder, "KILL"));
+
+    // The process goes on without the lock.
+    let ward = scene.start_ward();
+    signal(ward.holder, "TERM");
+    let next = scene.next(&["-q"]).run();
+    next.expect(0, "1 statements\n", "");
+    assert!(is_alive(&ward.pid.to_string()));
+    assert!(!scene.is_noted());
+    signal(ward.pid, "KILL");
 }
