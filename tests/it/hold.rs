@@ -6,9 +6,9 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::LazyLock;
 
-use mysql::prelude::Queryable;
 use serde_json::{Value, json};
 use testkit::cli_runner::{Dlock, PATIENCE, eventually};
+use testkit::holder::renewals;
 use testkit::proxy::{AcceptMode, Flow, Proxy};
 use testkit::servers::{Database, Flavour, shared};
 
@@ -19,7 +19,7 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
 });
 
 /// Returns true if `value` has the form of `schema`, as far as the keywords of that file go, and no other fields.
-fn conforms(value: &Value, schema: &Value) -> bool {
+fn conforms<'a>(value: &Value, schema: &'a Value) -> bool {
     let is_type = |name: &Value| match name.as_str() {
         Some("object") => value.is_object(),
         Some("string") => value.is_string(),
@@ -27,39 +27,23 @@ fn conforms(value: &Value, schema: &Value) -> bool {
         Some("null") => value.is_null(),
         _ => panic!("an unknown type: {name}"),
     };
-    schema
-        .as_object()
-        .expect("an object")
-        .iter()
-        .all(|(keyword, rule)| match &**keyword {
-            "$schema" | "title" => true,
-            "type" => match rule.as_array() {
-                Some(types) => types.iter().any(is_type),
-                None => is_type(rule),
-            },
-            "const" => value == rule,
-            "required" => {
-                let mut names = rule.as_array().expect("an array").iter();
-                names.all(|name| value.get(name.as_str().expect("a name")).is_some())
-            }
-            "properties" => {
-                let fields = value.as_object().expect("an object");
-                (fields.iter())
-                    .all(|(name, field)| rule.get(name).is_some_and(|it| conforms(field, it)))
-            }
-            "additionalProperties" => {
-                let fields = value.as_object().expect("an object");
-                fields.values().all(|field| conforms(field, rule))
-            }
-            "oneOf" => {
-                let forms = rule.as_array().expect("an array").iter();
-                forms.filter(|form| conforms(value, form)).count() == 1
-            }
-            _ => panic!("an unknown keyword: {keyword}"),
-        })
+    let fields = || value.as_object().expect("an object").iter();
+    let list = |rule: &'a Value| rule.as_array().expect("an array").iter();
+    let mut rules = schema.as_object().expect("an object").iter();
+    rules.all(|(keyword, rule)| match &**keyword {
+        "$schema" | "title" => true,
+        "type" if rule.is_array() => list(rule).any(is_type),
+        "type" => is_type(rule),
+        "const" => value == rule,
+        "required" => list(rule).all(|name| value.get(name.as_str().expect("a name")).is_some()),
+        "properties" => {
+            fields().all(|(name, field)| rule.get(name).is_some_and(|it| conforms(field, it)))
+        }
+        "additionalProperties" => fields().all(|(_, field)| conforms(field, rule)),
+        "oneOf" => list(rule).filter(|form| conforms(value, form)).count() == 1,
+        _ => panic!("an unknown keyword: {keyword}"),
+    })
 }
-
-const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
 
 /// A `dlock hold init --json` and its pipes.
 struct Hold {
@@ -70,20 +54,20 @@ struct Hold {
 
 impl Hold {
     fn start(url: &str, options: &[&str]) -> Self {
-        let mut process = Command::new(DLOCK)
-            .args(["hold", "init", "--json", "--ttl=6s"])
-            .args(options)
-            .env("DLOCK_URL", url)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("dlock can be started");
+        let mut process = hold(url, options, Stdio::piped());
         let stdout = process.stdout.take().expect("a pipe");
         Self {
             stdin: process.stdin.take(),
             stdout: BufReader::new(stdout),
             process,
         }
+    }
+
+    /// Starts a hold, and returns it with the event `granted`.
+    fn granted(url: &str, options: &[&str]) -> (Self, Value) {
+        let mut hold = Self::start(url, options);
+        let granted = hold.event("granted");
+        (hold, granted)
     }
 
     /// Returns the next event, which has the documented form. None at the end of stdout.
@@ -116,9 +100,7 @@ impl Hold {
     }
 
     fn signal(&self, signal: &str) {
-        let pid = self.process.id().to_string();
-        let sent = Command::new("kill").args(["-s", signal, &pid]).status();
-        assert!(sent.expect("kill can be started").success());
+        testkit::command::signal(self.process.id(), signal);
     }
 
     /// Waits for the end of dlock and returns its exit status.
@@ -132,6 +114,23 @@ impl Drop for Hold {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+fn hold(url: &str, options: &[&str], stdout: Stdio) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_dlock"))
+        .args(["hold", "init", "--json", "--ttl=6s"])
+        .args(options)
+        .env("DLOCK_URL", url)
+        .stdin(Stdio::piped())
+        .stdout(stdout)
+        .spawn()
+        .expect("dlock can be started")
+}
+
+fn operator_releases(database: &Database) {
+    let operator = ["release", "init", "--yes", "--operator=ops"];
+    let released = Dlock::on(database, operator).run();
+    released.expect(0, "", "init is released");
 }
 
 /// Returns the time since boot in milliseconds.
@@ -154,8 +153,7 @@ fn database() -> Database {
 fn program_holds_the_lock_until_it_closes_stdin() {
     let database = database();
     let url = database.url();
-    let mut hold = Hold::start(&url, &["--holder=app"]);
-    let granted = hold.event("granted");
+    let (mut hold, granted) = Hold::granted(&url, &["--holder=app"]);
     let (stop_at, deadline) = (&granted["stop_at_ms"], &granted["deadline_ms"]);
     let (stop_at, deadline) = (stop_at.as_u64(), deadline.as_u64());
     assert!(Some(now()) < stop_at && stop_at < deadline, "{granted}");
@@ -186,21 +184,24 @@ fn program_holds_the_lock_until_it_closes_stdin() {
 #[test]
 fn program_that_is_told_to_stop_has_the_lock_until_it_closes_stdin() {
     let database = database();
-    let release = |hold: &Hold| hold.signal("TERM");
-    let mut hold = Hold::start(&database.url(), &[]);
-    hold.event("granted");
-    release(&hold);
+    let url = database.url();
+    let (mut hold, _) = Hold::granted(&url, &[]);
+    hold.signal("TERM");
     assert_eq!(hold.event("lost")["status"], json!(0));
     assert_eq!(contend(&database), Some(75));
     hold.close();
     hold.event("released");
     assert_eq!(hold.status(), Some(0));
 
-    let mut hold = Hold::start(&database.url(), &[]);
-    hold.event("granted");
-    let operator = ["release", "init", "--yes", "--operator=ops"];
-    let released = Dlock::on(&database, operator).run();
-    released.expect(0, "", "init is released");
+    // The program does nothing: the published deadline ends its time.
+    let (mut hold, granted) = Hold::granted(&url, &["--max-runtime=100ms"]);
+    assert_eq!(hold.event("lost")["status"], json!(124));
+    hold.event("released");
+    assert!(Some(now()) >= granted["deadline_ms"].as_u64());
+    assert_eq!(hold.status(), Some(124));
+
+    let (mut hold, _) = Hold::granted(&url, &[]);
+    operator_releases(&database);
     let lost = hold.event("lost");
     assert_eq!((&lost["by"], &lost["status"]), (&json!("ops"), &json!(76)));
     assert_eq!(contend(&database), Some(75));
@@ -210,24 +211,12 @@ fn program_that_is_told_to_stop_has_the_lock_until_it_closes_stdin() {
     assert_eq!(contend(&database), Some(0));
 }
 
-/// The program does nothing: the published deadline ends its time.
-#[test]
-fn lease_of_a_program_that_does_not_stop_ends_at_the_published_deadline() {
-    let database = database();
-    let mut hold = Hold::start(&database.url(), &["--max-runtime=100ms"]);
-    let granted = hold.event("granted");
-    assert_eq!(hold.event("lost")["status"], json!(124));
-    hold.event("released");
-    assert!(Some(now()) >= granted["deadline_ms"].as_u64());
-    assert_eq!(hold.status(), Some(124));
-}
-
 #[test]
 fn program_without_a_server_learns_that_its_lease_is_lost() {
     let database = database();
     let proxy = Proxy::to(database.port);
-    let mut hold = Hold::start(&database.url_through(proxy.port()), &["--grace=1s"]);
-    let mut stop_at = hold.event("granted")["stop_at_ms"].as_u64();
+    let (mut hold, granted) = Hold::granted(&database.url_through(proxy.port()), &["--grace=1s"]);
+    let mut stop_at = granted["stop_at_ms"].as_u64();
     proxy.door(AcceptMode::Refused);
     proxy.reset();
     let lost = loop {
@@ -249,8 +238,7 @@ fn program_without_a_server_learns_that_its_lease_is_lost() {
 fn status_says_that_the_release_is_not_confirmed() {
     let database = database();
     let proxy = Proxy::to(database.port);
-    let mut hold = Hold::start(&database.url_through(proxy.port()), &[]);
-    hold.event("granted");
+    let (mut hold, _) = Hold::granted(&database.url_through(proxy.port()), &[]);
     proxy.both(Flow::Hold);
     proxy.door(AcceptMode::Silent);
     hold.close();
@@ -265,12 +253,11 @@ fn status_says_that_the_release_is_not_confirmed() {
 fn lock_of_a_killed_or_frozen_dlock_is_not_free_before_the_published_instant() {
     let database = database();
     for signal in ["KILL", "STOP"] {
-        let mut hold = Hold::start(&database.url(), &[]);
-        let stop_at = hold.event("granted")["stop_at_ms"].as_u64();
+        let (mut hold, granted) = Hold::granted(&database.url(), &[]);
         hold.signal(signal);
         let next = ["exec", "init", "--ttl=6s", "--", "true"];
         assert_eq!(Dlock::on(&database, next).run().status, Some(0));
-        assert!(Some(now()) >= stop_at, "{signal}");
+        assert!(Some(now()) >= granted["stop_at_ms"].as_u64(), "{signal}");
         hold.close();
         if signal == "STOP" {
             hold.signal("CONT");
@@ -282,11 +269,11 @@ fn lock_of_a_killed_or_frozen_dlock_is_not_free_before_the_published_instant() {
 #[test]
 fn state_file_shows_the_published_instants_while_the_lock_is_held() {
     let database = database();
+    let url = database.url();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("state");
     let option = format!("--state-file={}", file.display());
-    let mut hold = Hold::start(&database.url(), &[&option]);
-    let token = hold.event("granted")["token"].clone();
+    let (mut hold, granted) = Hold::granted(&url, &[&option]);
     let renewed = hold.event("renewed");
     let state = || -> Option<Value> {
         let text = fs::read_to_string(&file).ok()?;
@@ -295,10 +282,12 @@ fn state_file_shows_the_published_instants_while_the_lock_is_held() {
     eventually("the file shows the renewal", || {
         state().is_some_and(|it| it["stop_at_ms"].as_u64() >= renewed["stop_at_ms"].as_u64())
     });
-    assert_eq!(state().map(|it| it["token"].clone()), Some(token));
-    let mut waiter = Hold::start(&database.url(), &[&option]);
+    assert_eq!(state().expect("the file exists")["token"], granted["token"]);
+    // The wait for the lock ends with stdin.
+    let mut waiter = Hold::start(&url, &[&option]);
     waiter.event("waiting");
     waiter.close();
+    assert_eq!(waiter.next(), None);
     assert_eq!(waiter.status(), Some(75));
     assert!(file.exists(), "a waiter has not written the file");
     hold.signal("TERM");
@@ -316,18 +305,6 @@ fn state_file_shows_the_published_instants_while_the_lock_is_held() {
     assert_eq!(hold.wait().status, Some(0));
 }
 
-#[test]
-fn wait_for_the_lock_ends_with_stdin() {
-    let database = database();
-    let mut holder = Hold::start(&database.url(), &[]);
-    holder.event("granted");
-    let mut waiter = Hold::start(&database.url(), &[]);
-    waiter.event("waiting");
-    waiter.close();
-    assert_eq!(waiter.next(), None);
-    assert_eq!(waiter.status(), Some(75));
-}
-
 /// The pipe is full, so dlock cannot write an event.
 #[test]
 fn reader_that_does_not_read_delays_no_renewal() {
@@ -337,35 +314,19 @@ fn reader_that_does_not_read_delays_no_renewal() {
     writer
         .write_all(&vec![b' '; size])
         .expect("the bytes fit into the pipe");
-    let mut hold = Command::new(DLOCK)
-        .args(["hold", "init", "--json", "--ttl=6s"])
-        .env("DLOCK_URL", database.url())
-        .stdin(Stdio::piped())
-        .stdout(writer)
-        .spawn()
-        .expect("dlock can be started");
-    eventually("the lease is renewed", || {
-        renewals_of_any(&database) >= Some(2)
-    });
+    assert_eq!(contend(&database), Some(0), "the tables exist");
+    let mut hold = hold(&database.url(), &[], writer.into());
+    eventually("the lease is renewed", || renewals(&database) >= 2);
     drop(hold.stdin.take());
     assert_eq!(hold.wait().expect("dlock ends").code(), Some(0));
     assert_eq!(contend(&database), Some(0));
-}
-
-/// Returns the number of renewals of the lease. None if there is no row.
-fn renewals_of_any(database: &Database) -> Option<u64> {
-    let renewals = "SELECT renewals FROM dlock_lock WHERE owner_id IS NOT NULL";
-    let read = database.admin_conn().query_first(renewals);
-    // The tables may not exist yet.
-    read.ok().flatten()
 }
 
 /// This process is the program.
 #[test]
 fn processes_of_the_program_run_under_its_lease() {
     let database = database();
-    let mut hold = Hold::start(&database.url(), &[]);
-    let granted = hold.event("granted");
+    let (mut hold, granted) = Hold::granted(&database.url(), &[]);
     let inside = |arguments: &[&str]| {
         let variables = granted["env"].as_object().expect("an object");
         let dlock = Dlock::on(&database, arguments).stdin(Stdio::null());
@@ -412,9 +373,7 @@ fn hold_of_a_service_ends_with_sigterm_and_with_its_lease() {
 
     let hold = start();
     hold.wait_for_output("acquired init");
-    let operator = ["release", "init", "--yes", "--operator=ops"];
-    let released = Dlock::on(&database, operator).run();
-    released.expect(0, "", "init is released");
+    operator_releases(&database);
     let outcome = hold.wait();
     let token = outcome.stdout.trim_end();
     assert!(token.parse::<u64>().is_ok(), "only the token: {outcome:?}");

@@ -5,14 +5,13 @@ mod guarded;
 mod refused;
 mod shells;
 
-use std::fs;
 use std::path::Path;
 use std::process::{Child, Command};
 
 use mysql::prelude::Queryable;
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
-use testkit::command::{Stage, Witness, is_alive, read_message, signal, write_message};
+use testkit::command::{Stage, Witness, is_alive, only_child, read_message, signal, write_message};
 use testkit::proxy::{AcceptMode, Flow, Proxy};
 use testkit::servers::{Database, Flavour, SESSIONS, shared};
 
@@ -25,7 +24,7 @@ pub(crate) const SCRIPT: &str = r#"
     exec 9>>"$witness"
     flock -n 9 || exit 99
     eval "$("$dlock" hold init --pid $$ $options)"
-    stay='trap "" TERM HUP INT; while [ -e "$go" ]; do sleep 0.05; done'
+    stay='trap "" TERM HUP INT; while [ -e "$go" ]; do sleep 1; done'
     sh -c "$stay" &
     setsid sh -c "$stay" &
     (setsid sh -c "$stay" &)
@@ -53,13 +52,7 @@ pub(crate) struct Script {
 impl Script {
     /// Starts the script with `options` of hold.
     fn start(database: &Database, options: &str) -> Self {
-        Self::start_on(&database.url(), options)
-    }
-
-    fn start_on(url: &str, options: &str) -> Self {
-        let shell = Dlock::of(Path::new("sh"), ["-c", SCRIPT]);
-        let shell = shell.env("DLOCK_URL", url).env("options", options);
-        Self::start_in(shell.env("dlock", DLOCK))
+        Self::start_in(shell(&database.url(), SCRIPT).env("options", options))
     }
 
     /// Starts `shell`, which runs [`SCRIPT`], with a witness of its own.
@@ -82,22 +75,28 @@ impl Script {
             .env("go", stage.fifo("go"))
             .start();
         let text = read_message(&ready);
-        let mut words = text.split(' ');
-        let mut number = || {
-            let word = words.next().expect("three words");
-            word.parse::<u64>().expect("a number")
+        let words: Vec<&str> = text.split(' ').collect();
+        let [holder, token, pid] = words[..] else {
+            panic!("three words: {text}");
         };
-        let id = |number| u32::try_from(number).expect("a process id");
-        let (holder, token, pid) = (number(), number(), number());
+        let id = |word: &str| word.parse().expect("a process id");
         assert!(!witness.is_alone(), "the script keeps the witness locked");
         Self {
             running,
             stage,
             witness,
             holder: id(holder),
-            token: token.to_string(),
+            token: token.to_owned(),
             pid: id(pid),
         }
+    }
+
+    /// Waits until the script has printed `text`, and nothing else.
+    #[track_caller]
+    fn printed(&self, text: &str) {
+        eventually(&format!("the script prints {text:?}"), || {
+            self.running.stdout_so_far() == text
+        });
     }
 
     /// Makes the script run `line`.
@@ -114,13 +113,19 @@ impl Script {
         next.wait_for_output("init is held by");
         next
     }
+}
 
-    /// Returns the process id of the monitor.
-    fn monitor(&self) -> u32 {
-        let children = format!("/proc/{0}/task/{0}/children", self.holder);
-        let children = fs::read_to_string(children).expect("the holder runs");
-        children.trim().parse().expect("one child")
-    }
+/// Returns a shell that runs `script`, with the path of dlock in `$dlock`.
+fn shell(url: &str, script: &str) -> Dlock {
+    Dlock::of(Path::new("sh"), ["-c", script])
+        .env("DLOCK_URL", url)
+        .env("dlock", DLOCK)
+}
+
+fn operator_releases(database: &Database) {
+    let operator = ["release", "init", "--yes", "--operator=ops"];
+    let released = Dlock::on(database, operator).run();
+    released.expect(0, "", "init is released");
 }
 
 /// A process with variables in its environment, which is no descendant of a script.
@@ -160,7 +165,7 @@ fn runs(database: &Database) -> Vec<Value> {
 }
 
 /// Waits until no waiter is alive. On a busy machine, a waiter may not have the time to delete its entry.
-fn nobody_waits(database: &Database) {
+pub(crate) fn nobody_waits(database: &Database) {
     let mut admin = database.admin_conn();
     let waiters =
         format!("SELECT COUNT(*) FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id");
@@ -194,60 +199,40 @@ fn processes_of_a_script_do_not_outlive_it() {
     }
 }
 
-/// Starts a script with a ttl, lets `happen` happen, and asserts that its processes are dead before the next command starts.
-/// Returns the end of the script.
-#[track_caller]
-fn stopped_by(database: &Database, options: &str, happen: impl FnOnce(&Script)) -> Outcome {
-    let script = Script::start(database, options);
-    let next = script.next(database);
-    happen(&script);
-    next.wait().expect(0, "alone\n", "init is held by");
-    if is_alive(&script.holder.to_string()) {
-        signal(script.holder, "CONT");
-    }
-    script.running.wait()
-}
-
 #[test]
-fn killed_holder_takes_the_script_with_it_at_once() {
+fn processes_of_a_script_are_dead_before_the_next_command_starts() {
     let database = database();
-    let outcome = stopped_by(&database, "--ttl=10m", |script| {
-        signal(script.holder, "KILL");
-    });
+    let stopped_by = |options: &str, happen: &dyn Fn(&Script)| -> Outcome {
+        let script = Script::start(&database, options);
+        let next = script.next(&database);
+        happen(&script);
+        next.wait().expect(0, "alone\n", "init is held by");
+        if is_alive(&script.holder.to_string()) {
+            signal(script.holder, "CONT");
+        }
+        script.running.wait()
+    };
+    // The ttl is so long that the lease does not end during the test.
+    let outcome = stopped_by("--ttl=10m", &|script| signal(script.holder, "KILL"));
     assert_eq!(outcome.status, None, "{outcome:?}");
-}
 
-#[test]
-fn script_of_a_frozen_holder_is_dead_before_its_lease_ends() {
-    let database = database();
-    let outcome = stopped_by(&database, "--ttl=6s --grace=1s", |script| {
-        signal(script.holder, "STOP");
-    });
-    assert!(outcome.stderr.contains("stopping process "), "{outcome:?}");
-}
-
-#[test]
-fn holder_kills_the_script_if_the_monitor_is_killed() {
-    let database = database();
-    let outcome = stopped_by(&database, "--ttl=10m", |script| {
-        signal(script.monitor(), "KILL");
+    let outcome = stopped_by("--ttl=10m", &|script| {
+        signal(only_child(script.holder), "KILL")
     });
     assert_eq!(outcome.status, None, "{outcome:?}");
     let text = "the monitor of init was killed; killing process ";
     assert!(outcome.stderr.contains(text), "{outcome:?}");
-}
 
-#[test]
-fn operator_stops_a_script() {
-    let database = database();
-    let outcome = stopped_by(&database, "--ttl=60s --grace=1s", |script| {
+    // The dlock in the background is frozen.
+    let outcome = stopped_by("--ttl=6s --grace=1s", &|script| {
+        signal(script.holder, "STOP");
+    });
+    assert!(outcome.stderr.contains("stopping process "), "{outcome:?}");
+
+    let outcome = stopped_by("--ttl=60s --grace=1s", &|script| {
         script.runs(r"trap 'echo stopped' TERM; echo ready");
-        eventually("the trap is set", || {
-            script.running.stdout_so_far() == "ready\n"
-        });
-        let operator = ["release", "init", "--yes", "--operator=ops"];
-        let released = Dlock::on(&database, operator).run();
-        released.expect(0, "", "init is released");
+        script.printed("ready\n");
+        operator_releases(&database);
     });
     let text = "lost init: released by ops; stopping process ";
     assert!(outcome.stderr.contains(text), "{outcome:?}");
@@ -255,17 +240,16 @@ fn operator_stops_a_script() {
     let run = &runs(&database)[1];
     assert_eq!(run["outcome"], "revoked", "{run}");
     let command = run["command"].as_str().expect("a text");
-    assert!(
-        command.starts_with("hold ") && command.ends_with(" (sh)"),
-        "{command}"
-    );
+    assert!(command.starts_with("hold "), "{command}");
+    assert!(command.ends_with(" (sh)"), "{command}");
 }
 
 #[test]
 fn script_is_dead_before_a_lease_ends_that_a_frozen_server_does_not_renew() {
     let database = database();
     let proxy = Proxy::to(database.port);
-    let script = Script::start_on(&database.url_through(proxy.port()), "--ttl=6s --grace=1s");
+    let shell = shell(&database.url_through(proxy.port()), SCRIPT);
+    let script = Script::start_in(shell.env("options", "--ttl=6s --grace=1s"));
     let next = script.next(&database);
     proxy.both(Flow::Hold);
     proxy.door(AcceptMode::Silent);
@@ -278,13 +262,10 @@ fn script_is_dead_before_a_lease_ends_that_a_frozen_server_does_not_renew() {
 fn script_that_is_only_told_about_the_loss_goes_on() {
     let database = database();
     let script = Script::start(&database, "--ttl=6s --on-lost=report");
-    let released = Dlock::on(&database, ["release", "init", "--yes", "--operator=ops"]).run();
-    released.expect(0, "", "init is released");
+    operator_releases(&database);
     (script.running).wait_for_output("lost init: released by ops; the hold ends");
     script.runs(r#""$dlock" check; echo $?"#);
-    eventually("the script has checked", || {
-        script.running.stdout_so_far() == "76\n"
-    });
+    script.printed("76\n");
     assert!(is_alive(&script.pid.to_string()));
 
     let script = Script::start(&database, "--ttl=10m --on-lost=report");

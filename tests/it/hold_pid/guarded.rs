@@ -7,9 +7,9 @@ use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::cli_runner::{Dlock, eventually};
-use testkit::command::{Stage, Witness, is_alive, signal, write_message};
+use testkit::command::{Stage, Witness, is_alive, only_child, signal, write_message};
 
-use super::{Bystander, DLOCK, SCRIPT, Script, database, is_free, runs};
+use super::{Bystander, DLOCK, SCRIPT, Script, database, is_free, operator_releases, runs, shell};
 
 /// The user id of nobody.
 const NOBODY: u32 = 65_534;
@@ -20,11 +20,10 @@ fn only_processes_of_the_user_with_the_token_and_the_action_are_killed() {
     let script = Script::start(&database, "--ttl=10m");
     let next_token = format!("{}1", script.token);
     let stray = Bystander::with("init", &script.token);
+    // More environments are in the unit tests of `src/sys/ward_tree.rs`.
     let others = [
         Bystander::with("init", &next_token),
         Bystander::with("other", &script.token),
-        Bystander::start(Command::new("sleep").env("DLOCK_TOKEN", &script.token)),
-        Bystander::start(Command::new("sleep").env("DLOCK_ACTION", "init")),
         Bystander::start(
             Command::new("sleep")
                 .env("DLOCK_ACTION", "init")
@@ -51,7 +50,7 @@ fn forked_process_of_a_killed_script_is_killed() {
         pid = script.running.stdout_so_far().trim().to_owned();
         !pid.is_empty()
     });
-    let status = format!("/proc/{}/status", script.monitor());
+    let status = format!("/proc/{}/status", only_child(script.holder));
     let sleeps = || {
         let status = fs::read_to_string(&status).expect("the monitor runs");
         let count = status
@@ -83,11 +82,9 @@ fn ancestors_of_a_script_are_never_signalled() {
     let stage = Stage::new();
     let first = stage.fifo("first");
     let script = SCRIPT.replace("$ready", "$first");
-    let above = Dlock::of(Path::new("sh"), ["-c", ABOVE])
-        .env("DLOCK_URL", database.url())
+    let above = shell(&database.url(), ABOVE)
         .env("script", script)
         .env("first", first)
-        .env("dlock", DLOCK)
         .env("options", "--ttl=10m");
     let script = Script::start_in(above);
     let above = script.running.pid();
@@ -104,30 +101,19 @@ fn ancestors_of_a_script_are_never_signalled() {
 fn script_goes_on_without_the_lock_when_it_ends_the_hold() {
     let database = database();
     let script = Script::start(&database, "--ttl=10m");
-    script.runs(r#"kill "$DLOCK_HOLD_PID""#);
-    eventually("the lock is free", || is_free(&database));
-    script.runs(r#""$dlock" check; echo $?"#);
-    eventually("the script has checked", || {
-        script.running.stdout_so_far() == "76\n"
-    });
-    assert!(!script.witness.is_alone());
-    assert_eq!(runs(&database).last().expect("a run")["code"], 0);
-}
-
-/// The test is an ancestor of the script, as a service manager is, which signals all processes of a service.
-#[test]
-fn lock_is_held_until_the_script_ends_if_its_manager_signals_all_processes() {
-    let database = database();
-    let script = Script::start(&database, "--ttl=10m");
+    // The test is an ancestor of the script, as a service manager is, which signals all processes of a service.
     let holder = Pid::from_raw(script.holder.cast_signed()).expect("an id");
     kill_process(holder, Signal::TERM).expect("the holder runs");
     let text = format!("the lock is held until process {} has ended", script.pid);
     script.running.wait_for_output(&text);
     assert!(!is_free(&database));
-    // Another process may end the hold.
-    signal(script.holder, "TERM");
+
+    script.runs(r#"kill "$DLOCK_HOLD_PID""#);
     eventually("the lock is free", || is_free(&database));
+    script.runs(r#""$dlock" check; echo $?"#);
+    script.printed("76\n");
     assert!(!script.witness.is_alone());
+    assert_eq!(runs(&database).last().expect("a run")["code"], 0);
 }
 
 /// The hook has the variables of the lease, and runs while the processes of the script are killed.
@@ -138,16 +124,13 @@ fn hook_is_not_signalled() {
     let database = database();
     let stage = Stage::new();
     let (hook, told) = (stage.fifo("hook"), stage.path("told"));
-    let shell = Dlock::of(Path::new("sh"), ["-c", SCRIPT])
-        .env("DLOCK_URL", database.url())
-        .env("dlock", DLOCK)
+    let shell = shell(&database.url(), SCRIPT)
         .env("hook", &hook)
         .env("told", &told)
         .env("DLOCK_OPT_ON_EVENT", HOOK)
         .env("options", "--ttl=60s --grace=1s");
     let script = Script::start_in(shell);
-    let released = Dlock::on(&database, ["release", "init", "--yes"]).run();
-    released.expect(0, "", "init is released");
+    operator_releases(&database);
     eventually("the processes of the script are dead", || {
         script.witness.is_alone()
     });
@@ -158,38 +141,26 @@ fn hook_is_not_signalled() {
 
 /// Each hold ends the processes of its own lease only, and no hold ends another one.
 #[test]
-fn script_holds_two_locks() {
+fn script_runs_dlock_under_its_lease_and_holds_a_second_lock() {
     let database = database();
     let script = Script::start(&database, "--ttl=10m");
+    script.runs(
+        r#""$dlock" exec init -- echo inner; "$dlock" check; echo $?; "$dlock" hold init --pid $$ -n; echo"#,
+    );
+    script.printed("inner\n0\nfalse || (exit 64)\n\n");
+    let refused = "an outer dlock holds init already";
+    script.running.wait_for_output(refused);
+
     let other = |arguments: &[&str]| Dlock::on(&database, arguments).run().status;
-    script.runs(r#"eval "$("$dlock" hold other --ttl=10m --pid $$)"; echo $DLOCK_OUTER_TOKENS"#);
+    script
+        .runs(r#"eval "$("$dlock" hold other --ttl=10m --pid $$)"; echo $DLOCK_OUTER_TOKENS >&2"#);
     let outer = format!("init={}\n", script.token);
-    eventually("the script holds both locks", || {
-        script.running.stdout_so_far() == outer
-    });
+    script.running.wait_for_output(&outer);
     assert_eq!(other(&["exec", "other", "-n", "--", "true"]), Some(75));
     script.runs("exit");
     script.running.wait();
     assert!(is_free(&database));
     assert_eq!(other(&["exec", "other", "-n", "--", "true"]), Some(0));
-}
-
-#[test]
-fn processes_of_a_script_run_under_its_lease() {
-    let database = database();
-    let script = Script::start(&database, "--ttl=10m");
-    script.runs(
-        r#""$dlock" exec init -- echo inner; "$dlock" check; echo $?; "$dlock" hold init --pid $$ -n"#,
-    );
-    let expected = "inner\n0\n(exit 64)\n";
-    eventually("the script has run all commands", || {
-        script.running.stdout_so_far().contains("(exit 64)")
-    });
-    let stdout = script.running.stdout_so_far().replace("false || ", "");
-    assert_eq!(stdout, expected);
-    script
-        .running
-        .wait_for_output("an outer dlock holds init already");
 }
 
 /// In a new process namespace, process 2 holds the lock for process 3, both are stopped while process 3 ends, and another
@@ -248,13 +219,8 @@ fn process_that_the_script_forks_before_its_end_is_killed_when_it_starts_a_progr
     let database = database();
     let stage = Stage::new();
     let witness = Witness::on(&stage);
-    let script = || {
-        Dlock::of(Path::new("sh"), ["-c", FORKING])
-            .env("DLOCK_URL", database.url())
-            .env("witness", witness.path())
-            .env("dlock", DLOCK)
-    };
-    let scripts: Vec<_> = (0..60).map(|_| script().start()).collect();
+    let script = || shell(&database.url(), FORKING).env("witness", witness.path());
+    let scripts: Vec<_> = (0..20).map(|_| script().start()).collect();
     for script in scripts {
         let outcome = script.wait();
         assert_eq!(outcome.status, Some(0), "{outcome:?}");

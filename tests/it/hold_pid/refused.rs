@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 
 use testkit::cli_runner::{Dlock, eventually};
 
-use super::{Bystander, DLOCK, Script, database, is_free, runs};
+use super::{Bystander, DLOCK, Script, database, is_free, runs, shell};
 
 #[test]
-fn processes_that_dlock_must_not_stop_are_refused() {
+fn processes_that_dlock_must_not_stop_and_contradicting_options_are_refused() {
     let database = database();
     let mut ended = Command::new("true").spawn().expect("true can be started");
     let gone = ended.id().to_string();
@@ -25,11 +25,17 @@ fn processes_that_dlock_must_not_stop_are_refused() {
     }
     // The shell becomes dlock, so its id is the one of dlock.
     let own = r#"exec "$dlock" hold init --pid $$"#;
-    Dlock::of(Path::new("sh"), ["-c", own])
-        .env("DLOCK_URL", database.url())
-        .env("dlock", DLOCK)
-        .run()
-        .expect(64, "(exit 64)\n", "the process is dlock itself");
+    let outcome = shell(&database.url(), own).run();
+    outcome.expect(64, "(exit 64)\n", "the process is dlock itself");
+    // Options for another kind of hold.
+    for (options, why) in [
+        (&["--json", "--pid=2"][..], "cannot be used with"),
+        (&["--on-lost=report"], "--pid"),
+    ] {
+        let outcome = Dlock::on(&database, ["hold", "init"]).args(options).run();
+        assert_eq!(outcome.status, Some(64), "{outcome:?}");
+        assert!(outcome.stderr.contains(why), "{outcome:?}");
+    }
 }
 
 #[test]
@@ -54,19 +60,6 @@ fn process_of_another_user_is_only_watched() {
     assert_eq!(outcome.status, Some(0), "{outcome:?}");
     assert!(!is_free(&database));
     drop(root);
-}
-
-#[test]
-fn options_for_another_kind_of_hold_are_refused() {
-    let database = database();
-    for (options, why) in [
-        (&["--json", "--pid=2"][..], "cannot be used with"),
-        (&["--on-lost=report"], "--pid"),
-    ] {
-        let outcome = Dlock::on(&database, ["hold", "init"]).args(options).run();
-        assert_eq!(outcome.status, Some(64), "{outcome:?}");
-        assert!(outcome.stderr.contains(why), "{outcome:?}");
-    }
 }
 
 #[test]
