@@ -1,11 +1,13 @@
 //! Processes that are hard to see or to name: `/proc` is missing or hides them, their name is not text, a filter of system
 //! calls refuses pidfds, or nobody reaps them.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use testkit::cli_runner::{Dlock, eventually};
-use testkit::command::{Stage, is_alive, read_message, signal, write_message};
+use testkit::command::{Stage, is_alive, only_child, read_message, signal, write_message};
+use testkit::holder::Holder;
 use testkit::servers::{Database, Flavour, shared};
 
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
@@ -22,33 +24,19 @@ fn program(database: &Database, program: &str, arguments: &[&str]) -> Dlock {
 #[test]
 fn exec_refuses_to_start_without_its_own_proc() {
     let database = database();
-    for (words, fact) in [
-        (
-            [
-                "--mount",
-                "--fork",
-                "sh",
-                "-c",
-                r#"umount -l /proc; exec "$@""#,
-                "sh",
-            ],
-            "/proc is not mounted",
-        ),
-        (
-            ["--pid", "--fork", "sh", "-c", r#""$@"; exit $?"#, "sh"],
-            "/proc shows the processes of another process namespace",
-        ),
+    let gone = r#"umount -l /proc; exec "$@""#;
+    let foreign = "/proc shows the processes of another process namespace";
+    for (namespace, script, fact) in [
+        ("--mount", gone, "/proc is not mounted"),
+        ("--pid", r#""$@"; exit $?"#, foreign),
     ] {
         let run = |arguments: &[&str]| {
-            let words = [&words[..], &[DLOCK], arguments].concat();
-            program(&database, "unshare", &words).run()
+            let words = [namespace, "--fork", "sh", "-c", script, "sh", DLOCK];
+            program(&database, "unshare", &words).args(arguments).run()
         };
         let outcome = run(&["exec", "-a", "init", "--", "echo", "ran"]);
         outcome.expect(78, "", fact);
-        assert!(
-            outcome.stderr.contains("mount -t proc proc /proc"),
-            "{outcome:?}"
-        );
+        outcome.expect(78, "", "mount -t proc proc /proc");
         let doctor = run(&["doctor"]);
         assert!(doctor.stdout.contains(fact), "{doctor:?}");
     }
@@ -60,13 +48,9 @@ fn processes_whose_name_is_not_text_die_with_dlock() {
     let stage = Stage::new();
     let (ready, script) = (stage.fifo("ready"), stage.path("миграция.sh"));
     // The kernel cuts the name after 15 bytes, in the middle of a character.
-    fs::write(
-        &script,
-        "#!/bin/sh\necho $$ > \"$1\"; while :; do sleep 1; done\n",
-    )
-    .expect("the file can be written");
-    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(&script, executable).expect("the mode can be changed");
+    let text = "#!/bin/sh\necho $$ > \"$1\"; while :; do sleep 1; done\n";
+    fs::write(&script, text).expect("the file can be written");
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("the mode can be changed");
     let holder = Dlock::on(&database, ["exec", "-a", "init", "--", "sh", "-c"])
         .args([r#"setsid "$1" "$2" & wait"#, "sh"])
         .args([&script, &ready])
@@ -81,10 +65,8 @@ fn processes_whose_name_is_not_text_die_with_dlock() {
 #[test]
 fn the_monitor_does_not_show_the_words_of_the_command() {
     let database = database();
-    let holder = testkit::holder::Holder::on(&database, &["--note", "password"]);
-    let children = format!("/proc/{0}/task/{0}/children", holder.running.pid());
-    let monitor = fs::read_to_string(children).expect("dlock runs");
-    let monitor = monitor.trim();
+    let holder = Holder::on(&database, &["--note", "password"]);
+    let monitor = only_child(holder.running.pid());
     let words = fs::read(format!("/proc/{monitor}/cmdline")).expect("the monitor runs");
     let words = String::from_utf8(words).expect("the command line is text");
     assert_eq!(words.trim_end_matches('\0'), "lease-monitor init");
@@ -110,7 +92,7 @@ fn no_zombie_remains_if_process_1_reaps_nothing() {
     };
     leaves_none(&["free", "--", "true"]);
     leaves_none(&["free", "--", "/proc/version"]);
-    let holder = testkit::holder::Holder::on(&database, &[]);
+    let holder = Holder::on(&database, &[]);
     leaves_none(&["init", "-n", "--", "true"]);
     holder.end().expect(3, "", "");
 }
@@ -122,8 +104,7 @@ fn a_child_that_proc_hides_does_not_keep_the_lock() {
     let dlock = folder.path().join("dlock");
     fs::copy(DLOCK, &dlock).expect("the program can be copied");
     for path in [folder.path(), &dlock] {
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(path, mode).expect("the mode can be changed");
+        fs::set_permissions(path, Permissions::from_mode(0o755)).expect("the mode can be changed");
     }
     // A daemon that is not dumpable, like ssh-agent.
     let daemon = r#"
@@ -138,11 +119,8 @@ fn a_child_that_proc_hides_does_not_keep_the_lock() {
         .arg(&dlock)
         .args(["exec", "-a", "init", "--", "perl", "-e", daemon])
         .run();
-    outcome.expect(
-        0,
-        "",
-        "killed 1 process that the command of init left running: ",
-    );
+    let text = "killed 1 process that the command of init left running: ";
+    outcome.expect(0, "", text);
 }
 
 /// A Perl program that runs the given program under a filter that refuses `pidfd_open(2)` with EPERM, as old profiles of
@@ -162,22 +140,10 @@ fn a_grandchild_gets_the_stop_signal_without_pidfds() {
     let (ready, stopped) = (stage.fifo("ready"), stage.path("stopped"));
     let grandchild =
         r#"trap 'echo stopped > "$2"; exit' TERM; echo up > "$1"; while :; do sleep 0.1; done"#;
-    let words = [
-        "-e",
-        WITHOUT_PIDFD,
-        DLOCK,
-        "exec",
-        "-a",
-        "init",
-        "--ttl",
-        "6s",
-        "--",
-        "sh",
-        "-c",
-        r#"trap : TERM; setsid sh -c "$3" sh "$1" "$2" & wait; wait"#,
-        "sh",
-    ];
+    let command = r#"trap : TERM; setsid sh -c "$3" sh "$1" "$2" & wait; wait"#;
+    let words = ["-e", WITHOUT_PIDFD, DLOCK, "exec", "-a", "init", "--ttl=6s"];
     let holder = program(&database, "perl", &words)
+        .args(["--", "sh", "-c", command, "sh"])
         .args([&ready, &stopped])
         .arg(grandchild)
         .start();
@@ -205,13 +171,11 @@ fn signals_that_the_kernel_refuses_are_reported() {
         .start();
     assert_eq!(read_message(&ready), "up");
     holder.signal("TERM");
-    holder.wait_for_output(
-        "cannot forward SIGTERM (15) to the command, because it runs as another user",
-    );
+    let text = "cannot forward SIGTERM (15) to the command, because it runs as another user";
+    holder.wait_for_output(text);
     holder.signal("TERM");
-    holder.wait_for_output(
-        "runs as another user, so dlock cannot kill it; init is not released until",
-    );
+    let text = "runs as another user, so dlock cannot kill it; init is not released until";
+    holder.wait_for_output(text);
     write_message(&go, "on");
     let outcome = holder.wait();
     assert!(!outcome.stderr.contains("does not die"), "{outcome:?}");

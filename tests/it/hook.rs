@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use dlock::process::hook::{LIMIT, VARIABLES};
-use testkit::cli_runner::{Dlock, Running, eventually};
-use testkit::command::{Stage, Witness, read_message, signal};
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::command::{Stage, Witness, only_child, read_message, signal};
 use testkit::holder::{Holder, is_free, renewals, steal, token};
 use testkit::servers::{Database, Flavour, shared};
 
@@ -41,16 +41,16 @@ impl EventLog {
     /// is the concatenation of both values.
     fn all(&self) -> Vec<BTreeMap<String, String>> {
         let text = fs::read_to_string(self.path()).unwrap_or_default();
-        let mut events: Vec<BTreeMap<String, String>> = Vec::new();
-        for event in text.split("end\n").filter(|event| !event.is_empty()) {
-            let mut variables = BTreeMap::new();
+        let events = text.split("end\n").filter(|event| !event.is_empty());
+        let variables = |event: &str| {
+            let mut variables = BTreeMap::<String, String>::new();
             for (name, value) in event.lines().filter_map(|line| line.split_once('=')) {
-                let joined: &mut String = variables.entry(name.to_owned()).or_default();
+                let joined = variables.entry(name.to_owned()).or_default();
                 joined.push_str(value);
             }
-            events.push(variables);
-        }
-        events
+            variables
+        };
+        events.map(variables).collect()
     }
 
     /// Returns the variables of `event`, which must have occurred exactly once.
@@ -72,6 +72,10 @@ impl EventLog {
     }
 }
 
+fn database() -> Database {
+    shared(Flavour::of_this_test()).database("hook")
+}
+
 fn exec(database: &Database, hook: &str, options: &[&str]) -> Dlock {
     Dlock::on(database, ["exec", "-a", "init", "--holder=web-1"])
         .args(options)
@@ -81,8 +85,7 @@ fn exec(database: &Database, hook: &str, options: &[&str]) -> Dlock {
 
 #[test]
 fn hooks_for_grant_and_release_receive_all_variables() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("hook");
+    let database = database();
     let event_log = EventLog::new();
     let hooked = event_log.stage.fifo("hooked");
     let check = format!(
@@ -100,36 +103,32 @@ fn hooks_for_grant_and_release_receive_all_variables() {
         .arg(&hooked)
         .run();
     outcome.expect(4, "", "");
-    assert_eq!(event_log.names(), ["granted", "released"], "{flavour}");
+    assert_eq!(event_log.names(), ["granted", "released"]);
     let (granted, released) = (event_log.of("granted"), event_log.of("released"));
     for facts in [&granted, &released] {
         for name in VARIABLES {
-            assert!(
-                facts.contains_key(name),
-                "{flavour}: no {name} in {facts:#?}"
-            );
+            assert!(facts.contains_key(name), "no {name} in {facts:#?}");
         }
-        assert_eq!(facts["DLOCK_ACTION"], "init", "{flavour}");
-        assert_eq!(facts["DLOCK_HOLDER"], "web-1", "{flavour}");
+        assert_eq!(facts["DLOCK_ACTION"], "init");
+        assert_eq!(facts["DLOCK_HOLDER"], "web-1");
         assert_eq!(facts["DLOCK_TOKEN"], token(&database).to_string());
-        assert_eq!(facts["DLOCK_OTHER_HOLDER"], "", "{flavour}");
+        assert_eq!(facts["DLOCK_OTHER_HOLDER"], "");
     }
-    assert_eq!(granted["held"], "75", "{flavour}");
-    assert_eq!(granted["DLOCK_RESULT"], "", "{flavour}");
-    assert_eq!(granted["DLOCK_EXIT_STATUS"], "", "{flavour}");
-    assert_eq!(granted["DLOCK_REASON"], "", "{flavour}");
-    assert_eq!(released["held"], "0", "{flavour}");
-    assert_eq!(released["DLOCK_RESULT"], "failed", "{flavour}");
-    assert_eq!(released["DLOCK_EXIT_STATUS"], "4", "{flavour}");
+    assert_eq!(granted["held"], "75");
+    assert_eq!(granted["DLOCK_RESULT"], "");
+    assert_eq!(granted["DLOCK_EXIT_STATUS"], "");
+    assert_eq!(granted["DLOCK_REASON"], "");
+    assert_eq!(released["held"], "0");
+    assert_eq!(released["DLOCK_RESULT"], "failed");
+    assert_eq!(released["DLOCK_EXIT_STATUS"], "4");
     assert_eq!(released["DLOCK_REASON"], "the command exited with 4");
     let held: f64 = released["DLOCK_HELD_SECONDS"].parse().expect("a number");
-    assert!(held > 0.0 && held < 600.0, "{flavour}: {held}");
+    assert!(held > 0.0 && held < 600.0, "{held}");
 }
 
 #[test]
 fn the_hook_for_a_skip_receives_the_reason_and_the_other_holder() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("hook");
+    let database = database();
     let event_log = EventLog::new();
     let holder = Holder::on(&database, &["--holder=web-2\u{1b}[2J", "--once"]);
     exec(&database, &event_log.hook(""), &["-n"])
@@ -137,80 +136,37 @@ fn the_hook_for_a_skip_receives_the_reason_and_the_other_holder() {
         .run()
         .expect(75, "", "init is held by");
     let facts = event_log.of("skipped");
-    assert_eq!(facts["DLOCK_RESULT"], "held", "{flavour}");
-    assert_eq!(facts["DLOCK_EXIT_STATUS"], "75", "{flavour}");
-    assert_eq!(facts["DLOCK_OTHER_HOLDER"], r"web-2\u{1b}[2J", "{flavour}");
-    assert_eq!(facts["DLOCK_TOKEN"], "", "{flavour}");
+    assert_eq!(facts["DLOCK_RESULT"], "held");
+    assert_eq!(facts["DLOCK_EXIT_STATUS"], "75");
+    assert_eq!(facts["DLOCK_OTHER_HOLDER"], r"web-2\u{1b}[2J");
+    assert_eq!(facts["DLOCK_TOKEN"], "");
     let reason = &facts["DLOCK_REASON"];
     assert!(reason.starts_with("init is held by web-2"), "{reason}");
     holder.end();
 
-    for run in 0..2 {
-        let event_log = EventLog::new();
-        exec(&database, &event_log.hook(""), &["--once"])
-            .args(["--", "true"])
-            .run();
-        let names: &[&str] = if run == 0 {
-            &["granted", "released"]
-        } else {
-            &["skipped"]
-        };
-        assert_eq!(event_log.names(), names, "{flavour}");
-        if run == 1 {
-            let facts = event_log.of("skipped");
-            assert_eq!(facts["DLOCK_RESULT"], "done", "{flavour}");
-            assert_eq!(facts["DLOCK_EXIT_STATUS"], "0", "{flavour}");
-            assert_eq!(facts["DLOCK_OTHER_HOLDER"], "web-1", "{flavour}");
-        }
-    }
+    exec(&database, &event_log.hook(""), &["--once", "-q"])
+        .args(["--", "true"])
+        .run()
+        .expect(0, "", "");
+    let event_log = EventLog::new();
+    let again = exec(&database, &event_log.hook(""), &["--once"]);
+    let again = again.args(["--", "true"]).run();
+    again.expect(0, "", "init was done by web-1");
+    assert_eq!(event_log.names(), ["skipped"]);
+    let facts = event_log.of("skipped");
+    assert_eq!(facts["DLOCK_RESULT"], "done");
+    assert_eq!(facts["DLOCK_EXIT_STATUS"], "0");
+    assert_eq!(facts["DLOCK_OTHER_HOLDER"], "web-1");
     // A failure before the run is not a skip, and causes no event.
     let event_log = EventLog::new();
     let denied = exec(&database, &event_log.hook(""), &["--user=nobody"]);
     assert_eq!(denied.args(["--", "true"]).run().status, Some(77));
-    assert!(event_log.names().is_empty(), "{flavour}");
-}
-
-#[test]
-fn the_hook_for_a_lost_lease_runs_while_the_command_is_stopped() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("hook");
-    let event_log = EventLog::new();
-    let stage = Stage::new();
-    let (ready, hooked) = (stage.fifo("ready"), stage.fifo("hooked"));
-    let more = format!("[ $DLOCK_EVENT = lost ] && echo up > {}", hooked.display());
-    let run = exec(
-        &database,
-        &event_log.hook(&more),
-        &["--ttl=20s", "--grace=8s"],
-    )
-    .args(["--", "sh", "-c"])
-    // The command ignores SIGTERM until the hook has run.
-    .arg(r#"trap "" TERM; echo up > "$0"; read word < "$1"; exit 0"#)
-    .arg(&ready)
-    .arg(&hooked)
-    .start();
-    read_message(&ready);
-    let lost_token = token(&database);
-    steal(&database);
-    // The command exits because the hook has run. If the hook did not run, dlock would kill the command.
-    let outcome = run.wait();
-    outcome.expect(76, "", "lost init: init is held by a thief");
-    assert_eq!(event_log.names(), ["granted", "lost"], "{flavour}");
-    let facts = event_log.of("lost");
-    assert_eq!(facts["DLOCK_OTHER_HOLDER"], "a thief", "{flavour}");
-    assert_eq!(facts["DLOCK_RESULT"], "lost", "{flavour}");
-    assert_eq!(facts["DLOCK_EXIT_STATUS"], "76", "{flavour}");
-    assert_eq!(facts["DLOCK_TOKEN"], lost_token.to_string(), "{flavour}");
-    let reason = &facts["DLOCK_REASON"];
-    assert!(
-        reason.starts_with("lost init: init is held by a thief"),
-        "{reason}"
-    );
+    assert!(event_log.names().is_empty());
 }
 
 #[test]
 fn a_slow_hook_is_killed_with_its_group_while_the_lease_is_renewed() {
-    let database = shared(Flavour::of_this_test()).database("hook");
+    let database = database();
     let stage = Stage::new();
     let witness = Witness::on(&stage);
     let never = stage.fifo("never");
@@ -230,64 +186,67 @@ fn a_slow_hook_is_killed_with_its_group_while_the_lease_is_renewed() {
     holder.end().expect(3, "", late);
 }
 
-/// Returns the `--on-event` option with a hook that records its event. After a grant, the hook and a child in its
-/// process group hang until a process writes to `never`.
+/// Returns the `--on-event` option with a hook that records its event and runs `more`. For a grant, the hook and a child in
+/// its process group hang instead, until a process writes to `never`.
 fn hanging(event_log: &EventLog, stage: &Stage, witness: &Witness, more: &str) -> String {
-    let never = stage.path("never");
-    let never = never.display();
-    event_log.hook(&format!(
-        "{more}\n[ $DLOCK_EVENT = granted ] && {{ exec 9>>{}; flock 9; trap '' TERM; \
-         sh -c 'read _ < {never}' & read _ < {never}; }}",
-        witness.path().display()
-    ))
+    let never = stage.fifo("never");
+    let (path, never) = (witness.path().display(), never.display());
+    let record = event_log.hook(more);
+    let record = record.strip_prefix("--on-event=").expect("an option");
+    format!(
+        "--on-event=[ $DLOCK_EVENT = granted ] && {{ exec 9>>{path}; flock 9; trap '' TERM; \
+         sh -c 'read _ < {never}' & read _ < {never}; }}; {record}"
+    )
 }
 
 #[test]
 fn a_hanging_hook_delays_neither_the_release_nor_the_exit() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("hook");
-    let (event_log, stage) = (EventLog::new(), Stage::new());
-    let witness = Witness::on(&stage);
-    let free = stage.path("free");
-    stage.fifo("never");
-    let more = format!("[ $DLOCK_EVENT = released ] && : > {}", free.display());
-    let hook = hanging(&event_log, &stage, &witness, &more);
-    let holder = Holder::on(&database, &[&hook]);
-    eventually("the hook runs", || !witness.is_alone());
-    let ended = Instant::now();
-    let outcome = holder.end();
-    // dlock waits 1 s for the hook. The test allows half the time limit of a hook, for a busy machine.
-    assert!(
-        ended.elapsed() < LIMIT / 2,
-        "{flavour}: {:?}",
-        ended.elapsed()
-    );
-    let message =
-        "dlock: --on-event for granted was still running when dlock ended and was killed\n";
-    outcome.expect(3, "", message);
-    assert!(is_free(&database), "{flavour}");
-    // The hook for the release ran while the hook for the grant was hanging.
-    assert!(free.exists(), "{flavour}");
-    eventually("all processes of the hook are dead", || witness.is_alone());
+    let database = database();
+    for signal in [None, Some("TERM")] {
+        let (event_log, stage) = (EventLog::new(), Stage::new());
+        let witness = Witness::on(&stage);
+        let free = stage.path("free");
+        let more = format!("[ $DLOCK_EVENT = released ] && : > {}", free.display());
+        let hook = hanging(&event_log, &stage, &witness, &more);
+        let exec = exec(&database, &hook, &[]);
+        let run = stage.start(exec, r#"echo up > "$1"; read word < "$2"; exit 3"#);
+        eventually("the hook runs", || !witness.is_alone());
+        let ended = Instant::now();
+        stage.let_go("on");
+        if let Some(signal) = signal {
+            eventually("the lock is free", || is_free(&database));
+            run.signal(signal);
+        }
+        // dlock waits 1 s for the hook. The test allows half the time limit of a hook, for a busy machine.
+        let outcome = run.wait();
+        let took = ended.elapsed();
+        assert!(took < LIMIT / 2, "{took:?}");
+        let message =
+            "dlock: --on-event for granted was still running when dlock ended and was killed\n";
+        outcome.expect(3, "", message);
+        assert!(is_free(&database));
+        // The hook for the release ran while the hook for the grant was hanging.
+        assert!(free.exists() || signal.is_some());
+        eventually("all processes of the hook are dead", || witness.is_alone());
+    }
 }
 
 #[test]
 fn a_hanging_hook_does_not_delay_the_hook_for_a_lost_lease() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("hook");
+    let database = database();
     let (event_log, stage) = (EventLog::new(), Stage::new());
     let witness = Witness::on(&stage);
-    let [ready, hooked, _] = ["ready", "hooked", "never"].map(|name| stage.fifo(name));
-    let more = format!("[ $DLOCK_EVENT = lost ] && echo up > {}", hooked.display());
+    let go = stage.path("go");
+    let more = format!("[ $DLOCK_EVENT = lost ] && echo up > {}", go.display());
     let hook = hanging(&event_log, &stage, &witness, &more);
-    let run = exec(&database, &hook, &["--ttl=40s", "--grace=25s"])
-        .args(["--", "sh", "-c"])
-        .arg(r#"trap "" TERM; echo up > "$0"; read word < "$1"; exit 0"#)
-        .arg(&ready)
-        .arg(&hooked)
-        .start();
-    read_message(&ready);
+    // The command ignores SIGTERM until the hook has run.
+    let script = r#"trap "" TERM; echo up > "$1"; read word < "$2"; exit 0"#;
+    let run = stage.start(
+        exec(&database, &hook, &["--ttl=40s", "--grace=25s"]),
+        script,
+    );
     eventually("the hook runs", || !witness.is_alone());
+    let lost_token = token(&database);
     let stolen = Instant::now();
     steal(&database);
     run.wait_for_output("lost init: init is held by a thief");
@@ -295,49 +254,25 @@ fn a_hanging_hook_does_not_delay_the_hook_for_a_lost_lease() {
     // The command exits because the hook for the loss has run. If that hook did not run, dlock would kill the
     // command.
     let outcome = run.wait();
-    assert!(
-        reported.elapsed() < LIMIT / 2,
-        "{flavour}: {:?}",
-        reported.elapsed()
-    );
-    assert!(stolen.elapsed() < LIMIT * 2, "{flavour}");
+    let took = reported.elapsed();
+    assert!(took < LIMIT / 2, "{took:?}");
+    assert!(stolen.elapsed() < LIMIT * 2);
     outcome.expect(76, "", "--on-event for granted was still running");
     eventually("all processes of the hook are dead", || witness.is_alone());
-}
 
-#[test]
-fn a_hook_running_at_exit_is_killed_after_1_s_or_by_a_signal() {
-    let flavour = Flavour::of_this_test();
-    for signal in [None, Some("TERM")] {
-        let database = shared(flavour).database("hook");
-        let stage = Stage::new();
-        let witness = Witness::on(&stage);
-        let (ready, never) = (stage.fifo("ready"), stage.fifo("never"));
-        let hook = format!(
-            "--on-event=[ $DLOCK_EVENT = granted ] && exit; exec 9>>{}; flock 9; \
-             echo up > {}; read _ < {}",
-            witness.path().display(),
-            ready.display(),
-            never.display()
-        );
-        let run = exec(&database, &hook, &[])
-            .args(["--", "sh", "-c", "exit 4"])
-            .start();
-        read_message(&ready);
-        assert!(is_free(&database), "{flavour}");
-        if let Some(signal) = signal {
-            run.signal(signal);
-        }
-        let message = "--on-event for released was still running when dlock ended and was killed";
-        run.wait().expect(4, "", message);
-        eventually("the hook is dead", || witness.is_alone());
-    }
+    let facts = event_log.of("lost");
+    assert_eq!(facts["DLOCK_OTHER_HOLDER"], "a thief");
+    assert_eq!(facts["DLOCK_RESULT"], "lost");
+    assert_eq!(facts["DLOCK_EXIT_STATUS"], "76");
+    assert_eq!(facts["DLOCK_TOKEN"], lost_token.to_string());
+    let reason = &facts["DLOCK_REASON"];
+    let why = "lost init: init is held by a thief";
+    assert!(reason.starts_with(why), "{reason}");
 }
 
 #[test]
 fn a_failed_hook_is_reported_and_does_not_affect_the_run() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("hook");
+    let database = database();
     for (hook, how) in [
         ("exit 5", "exited with 5"),
         // If the hook inherited dlock's signal mask, the hook would not receive SIGTERM.
@@ -351,8 +286,7 @@ fn a_failed_hook_is_reported_and_does_not_affect_the_run() {
             ["granted", "released"].map(|event| format!("dlock: --on-event for {event} {how}\n"));
         assert_eq!(
             (outcome.status, outcome.stderr),
-            (Some(4), message.concat()),
-            "{flavour}"
+            (Some(4), message.concat())
         );
     }
     let empty = Dlock::new(["exec", "-a", "init", "--on-event=", "--", "true"]);
@@ -361,8 +295,7 @@ fn a_failed_hook_is_reported_and_does_not_affect_the_run() {
 
 #[test]
 fn a_hook_inherits_no_stdin_or_descriptors_and_writes_to_stderr() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("hook");
+    let database = database();
     // ls needs one descriptor for the folder that it lists. Descriptor 9 is open in dlock.
     let hook = "--on-event=[ $DLOCK_EVENT = granted ] || exit 0; readlink /proc/self/fd/0; \
                 ls /proc/self/fd | tr '\\n' ' '; echo; [ -e /proc/self/fd/9 ] && echo nine";
@@ -377,11 +310,8 @@ fn a_hook_inherits_no_stdin_or_descriptors_and_writes_to_stderr() {
         .stdin(fs::File::open(input).expect("the file exists").into())
         .run();
     // The command reads the whole input.
-    assert_eq!(
-        (outcome.status, &*outcome.stdout),
-        (Some(0), "input\n"),
-        "{flavour}"
-    );
+    let read = (outcome.status, &*outcome.stdout);
+    assert_eq!(read, (Some(0), "input\n"));
     let lines: Vec<&str> = outcome.stderr.lines().map(str::trim).collect();
     assert_eq!(
         lines,
@@ -395,113 +325,73 @@ fn a_hook_inherits_no_stdin_or_descriptors_and_writes_to_stderr() {
 
 #[test]
 fn killing_dlock_kills_the_shell_of_its_hook() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("hook");
+    let database = database();
     let stage = Stage::new();
     let witness = Witness::on(&stage);
     let never = stage.fifo("never");
-    let hook = format!(
-        "--on-event=exec 9>>{}; flock 9; read _ < {never}",
-        witness.path().display(),
-        never = never.display()
-    );
+    let (path, never) = (witness.path().display(), never.display());
+    let hook = format!("--on-event=exec 9>>{path}; flock 9; read _ < {never}");
     let started = Instant::now();
     let holder = Holder::on(&database, &[&hook]);
     eventually("the hook runs", || !witness.is_alone());
     holder.running.signal("KILL");
     eventually("the hook is dead", || witness.is_alone());
     // The hook was killed before its time limit.
-    assert!(started.elapsed() < LIMIT, "{flavour}");
+    assert!(started.elapsed() < LIMIT);
 }
 
 #[test]
-fn monitor_death_neither_kills_a_hook_nor_skips_the_next_hook() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("hook");
-    let stage = Stage::new();
-    let witness = Witness::on(&stage);
-    let [ready, go, never] = ["ready", "go", "never"].map(|name| stage.fifo(name));
-    let [granted, lost] = ["granted", "lost"].map(|name| stage.path(name));
-    // The hook for the grant continues when the hook for the loss writes to the fifo.
-    let hook = format!(
-        "--on-event=case $DLOCK_EVENT in \
-         granted) echo up > {}; read word < {go}; echo $word > {};; \
-         lost) echo $DLOCK_EXIT_STATUS $DLOCK_REASON > {}; echo on > {go};; esac",
-        ready.display(),
-        granted.display(),
-        lost.display(),
-        go = go.display(),
-    );
-    let run = exec(&database, &hook, &["--ttl=20s"])
-        .args(["--", "sh", "-c"])
-        // The command leaves a process that dlock must kill. When the monitor dies, that process becomes a child of
-        // dlock.
-        .arg(r#"exec 9>>"$0"; flock 9; setsid sh -c 'read _ < "$0"' "$1" & read _ < "$1""#)
-        .arg(witness.path())
-        .arg(&never)
-        .start();
-    read_message(&ready);
-    eventually("the command runs", || !witness.is_alone());
-    signal(monitor_of(&run), "KILL");
-    run.wait_for_output("the monitor of init was killed");
-    let killed = Instant::now();
-    run.wait().expect(76, "", "the monitor of init was killed");
-    assert!(killed.elapsed() < LIMIT / 2, "{flavour}");
-    assert!(witness.is_alone(), "{flavour}: a process is still alive");
-    assert!(is_free(&database), "{flavour}");
-    let text = |path: &Path| fs::read_to_string(path).unwrap_or_default();
-    assert_eq!(text(&granted), "on\n", "{flavour}");
-    let message = "76 the monitor of init was killed\n";
-    assert_eq!(text(&lost), message, "{flavour}");
-}
-
-#[test]
-fn a_hanging_hook_delays_nothing_after_the_death_of_the_monitor() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("hook");
-    let (event_log, stage) = (EventLog::new(), Stage::new());
-    let [tree, hooked] = [Stage::new(), Stage::new()];
-    let (tree, hooked) = (Witness::on(&tree), Witness::on(&hooked));
-    let never = stage.fifo("never");
-    let run = exec(
-        &database,
-        &hanging(&event_log, &stage, &hooked, ""),
-        &["--ttl=40s"],
-    )
-    .args(["--", "sh", "-c"])
-    .arg(r#"exec 9>>"$0"; flock 9; setsid sh -c 'read _ < "$0"' "$1" & read _ < "$1""#)
-    .arg(tree.path())
-    .arg(&never)
-    .start();
-    eventually("the command and the hook run", || {
-        !tree.is_alone() && !hooked.is_alone()
-    });
-    signal(monitor_of(&run), "KILL");
-    run.wait_for_output("the monitor of init was killed");
-    let killed = Instant::now();
-    let outcome = run.wait();
-    assert!(
-        killed.elapsed() < LIMIT / 2,
-        "{flavour}: {:?}",
-        killed.elapsed()
-    );
-    outcome.expect(76, "", "--on-event for granted ");
-    assert!(tree.is_alone(), "{flavour}: a process is still alive");
-    assert!(is_free(&database), "{flavour}");
-    eventually("the hook is dead", || hooked.is_alone());
-}
-
-/// Returns the process id of the monitor of `running`. The monitor is the only child of the first thread of dlock.
-fn monitor_of(running: &Running) -> u32 {
-    let children = format!("/proc/{0}/task/{0}/children", running.pid());
-    let children = fs::read_to_string(children).expect("dlock runs");
-    children.trim().parse().expect("dlock has one child")
+fn monitor_death_neither_kills_a_hook_nor_waits_for_it_nor_skips_the_next_hook() {
+    let database = database();
+    // The hook for the grant continues when the hook for the loss writes to the fifo `go`, or hangs.
+    for (answer, message) in [
+        ("echo on > $go", "the monitor of init was killed"),
+        (":", "--on-event for granted "),
+    ] {
+        let [stage, hooked] = [Stage::new(), Stage::new()];
+        let [witness, hooked] = [&stage, &hooked].map(Witness::on);
+        let [ready, go, never] = ["ready", "go", "never"].map(|name| stage.fifo(name));
+        let [granted, lost] = ["granted", "lost"].map(|name| stage.path(name));
+        let hook = format!(
+            "--on-event=go={}; exec 9>>{}; flock -s 9; case $DLOCK_EVENT in \
+             granted) echo up > {}; read word < $go; echo $word > {};; \
+             lost) echo $DLOCK_EXIT_STATUS $DLOCK_REASON > {}; {answer};; esac",
+            go.display(),
+            hooked.path().display(),
+            ready.display(),
+            granted.display(),
+            lost.display(),
+        );
+        let run = exec(&database, &hook, &["--ttl=40s"])
+            .args(["--", "sh", "-c"])
+            // The command leaves a process that dlock must kill. When the monitor dies, that process becomes a child of
+            // dlock.
+            .arg(r#"exec 9>>"$0"; flock 9; setsid sh -c 'read _ < "$0"' "$1" & read _ < "$1""#)
+            .arg(witness.path())
+            .arg(&never)
+            .start();
+        read_message(&ready);
+        eventually("the command runs", || !witness.is_alone());
+        signal(only_child(run.pid()), "KILL");
+        run.wait_for_output("the monitor of init was killed");
+        let killed = Instant::now();
+        let outcome = run.wait();
+        let took = killed.elapsed();
+        assert!(took < LIMIT / 2, "{took:?}");
+        outcome.expect(76, "", message);
+        assert!(witness.is_alone(), "a process of the command is alive");
+        assert!(is_free(&database));
+        eventually("all hooks have ended", || hooked.is_alone());
+        let text = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+        assert_eq!(text(&lost), "76 the monitor of init was killed\n");
+        let continued = if answer == ":" { "" } else { "on\n" };
+        assert_eq!(text(&granted), continued);
+    }
 }
 
 #[test]
 fn hooks_run_in_a_container() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("hook");
+    let database = database();
     let event_log = EventLog::new();
     let status = unshare(namespaces())
         .args([env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "init"])
@@ -510,6 +400,6 @@ fn hooks_run_in_a_container() {
         .env("DLOCK_URL", database.url())
         .status()
         .expect("unshare is installed");
-    assert_eq!(status.code(), Some(4), "{flavour}");
-    assert_eq!(event_log.names(), ["granted", "released"], "{flavour}");
+    assert_eq!(status.code(), Some(4));
+    assert_eq!(event_log.names(), ["granted", "released"]);
 }

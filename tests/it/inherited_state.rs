@@ -11,6 +11,10 @@ use testkit::command::{Stage, Witness, read_message, write_message};
 use testkit::recorder::program;
 use testkit::servers::{Database, Flavour, shared};
 
+fn database() -> Database {
+    shared(Flavour::of_this_test()).database("inherited")
+}
+
 /// A command that prints its blocked signals and its ignored signals. The command uses no shell, because a shell may
 /// change both sets.
 const MASKS: [&str; 4] = ["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"];
@@ -37,16 +41,12 @@ fn prepared(database: &Database, preparation: &str) -> Command {
 
 #[test]
 fn command_inherits_exactly_the_descriptors_of_dlock() {
-    let database = shared(Flavour::of_this_test()).database("inherited");
+    let database = database();
     let stage = Stage::new();
-    for closed in 0..8 {
-        let close = |number: u8, text| {
-            if closed & (1 << number) == 0 {
-                ""
-            } else {
-                text
-            }
-        };
+    // No stream is closed, or one of them, or all.
+    for closed in [0, 1, 2, 4, 7] {
+        let is_open = |number: u8| closed & (1 << number) == 0;
+        let close = |number, text| if is_open(number) { "" } else { text };
         let preparation = format!(
             "exec 3</etc/passwd 5</ 8>>{} {} {} {}",
             stage.path("appended").display(),
@@ -72,7 +72,7 @@ fn command_inherits_exactly_the_descriptors_of_dlock() {
         };
         assert!([3, 5, 8].into_iter().all(has), "{bare}");
         for number in 0..3 {
-            assert_eq!(has(number), closed & (1 << number) == 0, "{bare}");
+            assert_eq!(has(number), is_open(number), "{bare}");
         }
         assert_eq!(list("with", &WITH_DLOCK), bare, "{preparation}");
     }
@@ -82,16 +82,12 @@ fn command_inherits_exactly_the_descriptors_of_dlock() {
 fn command_inherits_the_signal_mask_and_ignored_signals() {
     // The command must inherit the signals that were blocked or ignored when dlock started. The command must not
     // inherit other signals that dlock or its runtime blocks or ignores.
-    let database = shared(Flavour::of_this_test()).database("inherited");
-    let before = [
+    let database = database();
+    for option in [
         "--default-signal",
-        "--ignore-signal=HUP,PIPE",
-        "--ignore-signal=CHLD",
-        "--ignore-signal=INT,QUIT,TSTP,TTOU",
-        "--block-signal=TERM,TSTP",
-        "--block-signal=CHLD,SEGV,PIPE",
-    ];
-    for option in before {
+        "--ignore-signal=HUP,PIPE,CHLD,INT,QUIT,TSTP,TTOU",
+        "--block-signal=TERM,TSTP,CHLD,SEGV,PIPE",
+    ] {
         let masks = |dlock: &[&str]| {
             let output = Command::new("env")
                 .arg(option)
@@ -107,11 +103,6 @@ fn command_inherits_the_signal_mask_and_ignored_signals() {
         assert_eq!(bare.lines().count(), 2, "{bare}");
         assert_eq!(masks(&WITH_DLOCK), bare, "{option}");
     }
-}
-
-#[test]
-fn command_status_is_returned_when_sigchld_is_ignored() {
-    let database = shared(Flavour::of_this_test()).database("inherited");
     let status = Command::new("env")
         .arg("--ignore-signal=CHLD")
         .args(WITH_DLOCK)
@@ -119,23 +110,6 @@ fn command_status_is_returned_when_sigchld_is_ignored() {
         .env("DLOCK_URL", database.url())
         .status();
     assert_eq!(status.expect("env is installed").code(), Some(7));
-}
-
-#[test]
-fn sigpipe_kills_the_command_unless_it_was_ignored_at_start() {
-    let database = shared(Flavour::of_this_test()).database("inherited");
-    for (preparation, status) in [("trap - PIPE", 141), ("trap '' PIPE", 1)] {
-        let text = format!(r#"{preparation}; ("$@"; echo $? >&2) | : "#);
-        let output = Command::new("env")
-            .args(["--default-signal=PIPE", "bash", "-c", &text, "bash"])
-            .args(WITH_DLOCK)
-            .args(["sh", "-c", "sleep 0.2; exec yes 2>&-"])
-            .env("DLOCK_URL", database.url())
-            .output()
-            .expect("bash is installed");
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(stderr.trim(), status.to_string(), "{preparation}");
-    }
 }
 
 /// Reads `pipe` to the end of the stream. Returns None if the stream does not end within [`PATIENCE`].
@@ -150,99 +124,49 @@ fn read_to_end_in_time(mut pipe: impl Read + Send + 'static) -> Option<String> {
 }
 
 #[test]
-fn pipe_reaches_end_of_file_when_the_command_closes_it() {
-    let database = shared(Flavour::of_this_test()).database("inherited");
+fn pipes_and_file_locks_end_when_the_command_closes_its_descriptors() {
+    let database = database();
     let stage = Stage::new();
-    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+    let witness = Witness::on(&stage);
+    let [ready, go, closed, end] = ["ready", "go", "closed", "end"].map(|name| stage.fifo(name));
     let (third, far) = std::io::pipe().expect("a descriptor is available");
-    let mut dlock = prepared(&database, "exec 3>&2 2>&-")
+    let preparation = format!(
+        "exec 3>&2 2>&- 9>>{}; flock -n 9 || exit 99",
+        witness.path().display()
+    );
+    let script = r#"
+        echo out; echo three >&3; echo > "$1"; read word < "$2"
+        exec 0<&- 1>&- 3>&- 9>&-; echo > "$3"; read status < "$4"; exit $status
+    "#;
+    let mut dlock = prepared(&database, &preparation)
         .args(WITH_DLOCK)
-        .args(["sh", "-c"])
-        .arg(r#"echo out; echo three >&3; exec 0<&- 1>&- 3>&-; echo > "$1"; read status < "$2"; exit $status"#)
-        .arg("sh")
-        .args([&ready, &go])
+        .args(["sh", "-c", script, "sh"])
+        .args([&ready, &go, &closed, &end])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(far)
         .spawn()
         .expect("bash is installed");
     read_message(&ready);
+    assert!(!witness.is_alone(), "the file is not locked any more");
+    write_message(&go, "on");
+    read_message(&closed);
+    assert!(witness.is_alone(), "dlock kept the locked descriptor");
     let stdout = dlock.stdout.take().expect("stdout is a pipe");
-    assert_eq!(
-        read_to_end_in_time(stdout).as_deref(),
-        Some("out\n"),
-        "stdout"
-    );
-    assert_eq!(
-        read_to_end_in_time(third).as_deref(),
-        Some("three\n"),
-        "descriptor 3"
-    );
+    let (stdout, third) = (read_to_end_in_time(stdout), read_to_end_in_time(third));
+    assert_eq!(stdout.as_deref(), Some("out\n"), "stdout");
+    assert_eq!(third.as_deref(), Some("three\n"), "descriptor 3");
     // The command has closed its stdin, so a write to the pipe must fail.
     let mut stdin = dlock.stdin.take().expect("stdin is a pipe");
     let written = stdin.write_all(b"word");
     assert!(written.is_err(), "another process still has stdin open");
-    write_message(&go, "6");
+    write_message(&end, "6");
     assert_eq!(dlock.wait().expect("dlock exits").code(), Some(6));
 }
 
 #[test]
-fn process_substitution_works_through_dlock() {
-    let database = shared(Flavour::of_this_test()).database("inherited");
-    let stage = Stage::new();
-    let text = r#"
-        "$@" sh -c 'cat "$0"; echo second > "$1"' <(echo first) >(cat > "$copy")
-    "#;
-    let output = Command::new("bash")
-        .args(["-c", text, "bash"])
-        .args(WITH_DLOCK)
-        .env("copy", stage.path("copy"))
-        .env("DLOCK_URL", database.url())
-        .output()
-        .expect("bash is installed");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "first\n");
-    eventually("the second process has copied the line", || {
-        fs::read_to_string(stage.path("copy")).is_ok_and(|text| text == "second\n")
-    });
-}
-
-#[test]
-fn file_lock_on_an_inherited_descriptor_belongs_to_the_command_only() {
-    let database = shared(Flavour::of_this_test()).database("inherited");
-    let stage = Stage::new();
-    let witness = Witness::on(&stage);
-    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-    let (closed, end) = (stage.fifo("closed"), stage.fifo("end"));
-    let preparation = format!(
-        "exec 9>>{}; flock -n 9 || exit 99",
-        witness.path().display()
-    );
-    let mut dlock = prepared(&database, &preparation)
-        .args(WITH_DLOCK)
-        .args(["sh", "-c"])
-        .arg(r#"echo > "$1"; read w < "$2"; exec 9>&-; echo > "$3"; read status < "$4"; exit $status"#)
-        .arg("sh")
-        .args([&ready, &go, &closed, &end])
-        .spawn()
-        .expect("bash is installed");
-    read_message(&ready);
-    assert!(
-        !witness.is_alone(),
-        "the lock was released when dlock closed its copy"
-    );
-    write_message(&go, "on");
-    read_message(&closed);
-    assert!(
-        witness.is_alone(),
-        "dlock kept a copy of the locked descriptor"
-    );
-    write_message(&end, "3");
-    assert_eq!(dlock.wait().expect("dlock exits").code(), Some(3));
-}
-
-#[test]
 fn signal_blocked_at_start_stays_blocked_and_a_second_signal_kills_the_command() {
-    let database = shared(Flavour::of_this_test()).database("inherited");
+    let database = database();
     let stage = Stage::new();
     let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
     let mut dlock = Command::new("env")

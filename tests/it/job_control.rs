@@ -4,8 +4,9 @@
 use std::fs;
 use std::path::PathBuf;
 
-use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::cli_runner::{Dlock, eventually};
 use testkit::command::{Stage, Witness, read_message, signal, write_message};
+use testkit::holder::Holder;
 use testkit::recorder::{Recorder, program};
 use testkit::servers::{Database, Flavour, shared};
 use testkit::terminal::{CTRL_BACKSLASH, CTRL_C, CTRL_Z, Terminal};
@@ -40,6 +41,18 @@ fn read_status_command(stage: &Stage, options: &str) -> String {
     format!("$dlock exec -a init {options} -- sh {script} {witness} {ready} {go}")
 }
 
+fn database() -> Database {
+    shared(Flavour::of_this_test()).database("jobs")
+}
+
+/// Asserts that the last command of the shell on `terminal` had the exit status `status`.
+#[track_caller]
+fn has_status(terminal: &mut Terminal, status: i32) {
+    terminal.prompts();
+    terminal.enters("echo status=$?");
+    terminal.sees(&format!("status={status}"));
+}
+
 /// Starts a terminal whose session leader is dlock with the command `recorder`.
 fn leading(database: &Database, recorder: &Recorder) -> Terminal {
     let dlock = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "leader", "--"];
@@ -52,20 +65,6 @@ fn leading(database: &Database, recorder: &Recorder) -> Terminal {
     terminal
 }
 
-/// Starts a holder, and a terminal on which a waiter has the command `echo ran`. Returns once the waiter waits.
-fn waiting(stage: &Stage) -> (Recorder, Running, Terminal) {
-    let database = shared(Flavour::of_this_test()).database("jobs");
-    let recorder = Recorder::on(stage, "holder");
-    let holder = Dlock::on(&database, ["exec", "-a", "init", "--"])
-        .args(recorder.command())
-        .start();
-    recorder.is_up();
-    let mut terminal = Terminal::shell(&database);
-    terminal.enters("$dlock exec -a init -- echo r''an");
-    terminal.sees("init is held by");
-    (recorder, holder, terminal)
-}
-
 fn wait_for_signal(recorder: &Recorder, number: i32) {
     eventually(&format!("the command receives signal {number}"), || {
         recorder.log().is_some_and(|log| log.contains(&number))
@@ -74,7 +73,7 @@ fn wait_for_signal(recorder: &Recorder, number: i32) {
 
 #[test]
 fn signal_keys_and_size_changes_reach_the_command_once() {
-    let database = shared(Flavour::of_this_test()).database("jobs");
+    let database = database();
     let stage = Stage::new();
     let recorder = Recorder::on(&stage, "keys");
     let mut terminal = Terminal::shell(&database);
@@ -92,9 +91,7 @@ fn signal_keys_and_size_changes_reach_the_command_once() {
     // dlock may send its own SIGCONT later.
     wait_for_signal(&recorder, WINCH);
     recorder.exit(7);
-    terminal.prompts();
-    terminal.enters("echo status=$?");
-    terminal.sees("status=7");
+    has_status(&mut terminal, 7);
     let log = recorder.log().expect("the recorder ran");
     for number in [INT, QUIT, TSTP, WINCH] {
         let times = log.iter().filter(|got| **got == number).count();
@@ -103,17 +100,8 @@ fn signal_keys_and_size_changes_reach_the_command_once() {
 }
 
 #[test]
-fn message_in_the_background_does_not_stop_dlock_on_a_terminal_with_tostop() {
-    let database = shared(Flavour::of_this_test()).database("jobs");
-    let mut terminal = Terminal::shell(&database);
-    terminal
-        .enters("stty tostop; $dlock exec -v -a init -- sh -c 'exit 7' & wait $!; echo status=$?");
-    terminal.sees("status=7");
-}
-
-#[test]
 fn command_reads_from_a_terminal_without_dev_tty() {
-    let database = shared(Flavour::of_this_test()).database("jobs");
+    let database = database();
     let script = r#"mount -t tmpfs tmpfs /dev && exec "$dlock" exec -a init -- sh -c 'read -r line; echo "<$line>"'"#;
     let mut terminal = Terminal::with(&database, ["unshare", "--mount", "sh", "-c", script]);
     terminal.enters("typed");
@@ -123,23 +111,21 @@ fn command_reads_from_a_terminal_without_dev_tty() {
 
 #[test]
 fn signal_key_that_kills_the_command_sets_the_status() {
-    let database = shared(Flavour::of_this_test()).database("jobs");
+    let database = database();
+    let mut terminal = Terminal::shell(&database);
     for (key, status) in [(CTRL_C, 130), (CTRL_BACKSLASH, 131)] {
         let stage = Stage::new();
-        let mut terminal = Terminal::shell(&database);
         terminal.enters(&read_status_command(&stage, ""));
         read_message(&stage.path("ready"));
         terminal.types(key);
-        terminal.prompts();
-        terminal.enters("echo status=$?");
-        terminal.sees(&format!("status={status}"));
+        has_status(&mut terminal, status);
         assert!(Witness::on(&stage).is_alone());
     }
 }
 
 #[test]
 fn ctrl_z_stops_dlock_and_command_and_fg_or_bg_resumes_them() {
-    let database = shared(Flavour::of_this_test()).database("jobs");
+    let database = database();
     let stage = Stage::new();
     let mut terminal = Terminal::shell(&database);
     terminal.enters(&read_status_command(&stage, "-v"));
@@ -163,12 +149,8 @@ fn ctrl_z_stops_dlock_and_command_and_fg_or_bg_resumes_them() {
     eventually("the job is in the foreground", || {
         let stat = fs::read_to_string(format!("/proc/{command}/stat")).expect("the command runs");
         // The third and sixth words after the name are the process group, and that in the foreground of the terminal.
-        let words: Vec<&str> = stat
-            .rsplit(')')
-            .next()
-            .unwrap_or_default()
-            .split(' ')
-            .collect();
+        let after_name = stat.rsplit(')').next().unwrap_or_default();
+        let words: Vec<&str> = after_name.split(' ').collect();
         words[3] == words[6]
     });
     // The holder still has the lock because dlock renewed the lease in time.
@@ -176,14 +158,12 @@ fn ctrl_z_stops_dlock_and_command_and_fg_or_bg_resumes_them() {
         .run()
         .expect(75, "", "init is held by");
     write_message(&stage.path("go"), "4");
-    terminal.prompts();
-    terminal.enters("echo status=$?");
-    terminal.sees("status=4");
+    has_status(&mut terminal, 4);
 }
 
 #[test]
 fn command_stopped_longer_than_its_lease_is_killed_and_fg_reports_the_loss() {
-    let database = shared(Flavour::of_this_test()).database("jobs");
+    let database = database();
     let stage = Stage::new();
     let witness = Witness::on(&stage);
     let mut terminal = Terminal::shell(&database);
@@ -203,42 +183,42 @@ fn command_stopped_longer_than_its_lease_is_killed_and_fg_reports_the_loss() {
         .expect(0, "alone\n", "init is held by");
     terminal.enters("fg");
     terminal.sees("cannot keep init: dlock was stopped for ");
-    terminal.prompts();
-    terminal.enters("echo status=$?");
-    terminal.sees("status=76");
+    has_status(&mut terminal, 76);
 }
 
 #[test]
-fn ctrl_z_stops_a_waiter_and_fg_resumes_it() {
-    let stage = Stage::new();
-    let (recorder, holder, mut terminal) = waiting(&stage);
+fn ctrl_c_ends_a_waiter_and_ctrl_z_stops_a_waiter_until_fg() {
+    let database = database();
+    let holder = Holder::on(&database, &[]);
+    let mut terminal = Terminal::shell(&database);
+    let waits = |terminal: &mut Terminal| {
+        terminal.enters("$dlock exec -a init -- echo r''an");
+        terminal.sees("init is held by");
+    };
+    waits(&mut terminal);
+    terminal.types(CTRL_C);
+    has_status(&mut terminal, 130);
+    assert!(!terminal.screen().contains("ran"));
+
+    waits(&mut terminal);
     terminal.types(CTRL_Z);
     terminal.prompts();
     terminal.enters("fg");
     terminal.sees("s for init: held by ");
-    recorder.exit(0);
-    holder.wait().expect(0, "", "");
+    holder.end().expect(3, "", "");
     // dlock erases its message about waiting before the command prints.
     terminal.sees("\r\x1b[Kran");
 }
 
 #[test]
-fn ctrl_c_ends_a_waiter_without_running_the_command() {
-    let stage = Stage::new();
-    let (recorder, holder, mut terminal) = waiting(&stage);
-    terminal.types(CTRL_C);
-    terminal.prompts();
-    terminal.enters("echo status=$?");
-    terminal.sees("status=130");
-    recorder.exit(0);
-    holder.wait().expect(0, "", "");
-    assert!(!terminal.screen().contains("ran"));
-}
-
-#[test]
-fn background_command_that_reads_the_terminal_stops_until_fg() {
-    let database = shared(Flavour::of_this_test()).database("jobs");
-    let mut terminal = Terminal::shell(&database);
+fn command_reads_the_terminal_and_changes_its_settings_as_without_dlock() {
+    let mut terminal = Terminal::shell(&database());
+    // A message in the background does not stop dlock.
+    terminal
+        .enters("stty tostop; $dlock exec -v -a init -- sh -c 'exit 7' & wait $!; echo status=$?");
+    terminal.sees("status=7");
+    terminal.enters("stty -tostop");
+    // A command in the background that reads the terminal stops until fg.
     terminal.enters(r#"$dlock exec -a init -- sh -c 'read word; echo "<$word>"' & "#);
     // The shell reports a stopped job when it prints the next prompt.
     eventually("the job is stopped", || {
@@ -249,15 +229,8 @@ fn background_command_that_reads_the_terminal_stops_until_fg() {
     terminal.sees("dlock exec");
     terminal.enters("hello");
     terminal.sees("<hello>");
-    terminal.prompts();
-    terminal.enters("echo status=$?");
-    terminal.sees("status=0");
-}
+    has_status(&mut terminal, 0);
 
-#[test]
-fn command_reads_a_password_without_echo() {
-    let database = shared(Flavour::of_this_test()).database("jobs");
-    let mut terminal = Terminal::shell(&database);
     terminal.enters(
         r#"$dlock exec -a init -- sh -c 'stty -echo; echo pass''word:; read w; stty echo; echo "${#w} letters"'"#,
     );
@@ -266,17 +239,12 @@ fn command_reads_a_password_without_echo() {
     terminal.sees("6 letters");
     terminal.prompts();
     assert!(!terminal.screen().contains("secret"));
-}
 
-#[test]
-fn command_reads_single_keys_and_dlock_keeps_the_terminal_settings() {
-    let database = shared(Flavour::of_this_test()).database("jobs");
-    let mut terminal = Terminal::shell(&database);
     terminal.enters(
         "$dlock exec -a init -- sh -c 'stty -icanon -echo -isig min 1; echo ke''ys:; dd bs=1 count=1 2>&- | od -An -tx1'",
     );
     terminal.sees("keys:");
-    // With these settings, Ctrl-C sends no signal, and the command reads the key.
+    // With these settings, Ctrl-C sends no signal, and the command reads the key. dlock keeps the settings.
     terminal.types(CTRL_C);
     terminal.sees("03");
     terminal.prompts();
@@ -286,8 +254,8 @@ fn command_reads_single_keys_and_dlock_keeps_the_terminal_settings() {
 }
 
 #[test]
-fn terminal_hangup_reaches_the_command() {
-    let database = shared(Flavour::of_this_test()).database("jobs");
+fn signal_keys_and_hangup_reach_the_command_once_if_dlock_leads_the_session() {
+    let database = database();
     let stage = Stage::new();
     // First, a shell runs dlock and sends SIGHUP to its jobs. Then dlock is the session leader, as with `ssh -t`.
     let recorder = Recorder::on(&stage, "job");
@@ -300,6 +268,11 @@ fn terminal_hangup_reaches_the_command() {
 
     let recorder = Recorder::on(&stage, "leader");
     let mut terminal = leading(&database, &recorder);
+    terminal.types(CTRL_C);
+    recorder.got(INT);
+    signal(terminal.leader(), "USR1");
+    recorder.got(10);
+    assert_eq!(recorder.log(), Some(vec![INT, 10]));
     terminal.hangs_up();
     wait_for_signal(&recorder, HUP);
     signal(terminal.leader(), "USR1");
@@ -312,25 +285,10 @@ fn terminal_hangup_reaches_the_command() {
 }
 
 #[test]
-fn signal_keys_reach_the_command_once_if_dlock_leads_the_session() {
-    let database = shared(Flavour::of_this_test()).database("jobs");
-    let stage = Stage::new();
-    let recorder = Recorder::on(&stage, "keys");
-    let mut terminal = leading(&database, &recorder);
-    terminal.types(CTRL_C);
-    recorder.got(INT);
-    signal(terminal.leader(), "USR1");
-    recorder.got(10);
-    assert_eq!(recorder.log(), Some(vec![INT, 10]));
-    recorder.exit(5);
-    assert_eq!(terminal.ends(), Some(5));
-}
-
-#[test]
 fn command_that_signals_its_own_process_group_is_not_killed() {
     // On a terminal, the command and dlock share a process group, so `kill 0` also signals dlock. This signal must not
     // count as a second stop request.
-    let database = shared(Flavour::of_this_test()).database("jobs");
+    let database = database();
     let stage = Stage::new();
     let (ready, told, go) = (stage.fifo("ready"), stage.fifo("told"), stage.fifo("go"));
     let script = stage.path("script");
@@ -338,7 +296,7 @@ fn command_that_signals_its_own_process_group_is_not_killed() {
         trap 'kill 0' INT
         trap 'trap "" TERM; echo told > "$2"; read status < "$3"; exit $status' TERM
         echo up > "$1"
-        while :; do sleep 0.02; done
+        while :; do sleep 0.1; done
     "#;
     fs::write(&script, text).expect("the script can be written");
     let words = [&script, &ready, &told, &go].map(|path| path.display().to_string());
@@ -348,14 +306,12 @@ fn command_that_signals_its_own_process_group_is_not_killed() {
     terminal.types(CTRL_C);
     assert_eq!(read_message(&told), "told");
     write_message(&go, "5");
-    terminal.prompts();
-    terminal.enters("echo status=$?");
-    terminal.sees("status=5");
+    has_status(&mut terminal, 5);
 }
 
 #[test]
 fn alarm_set_before_dlock_started_reaches_the_command() {
-    let database = shared(Flavour::of_this_test()).database("jobs");
+    let database = database();
     let stage = Stage::new();
     let recorder = Recorder::on(&stage, "alarmed");
     let mut terminal = Terminal::shell(&database);
@@ -366,7 +322,5 @@ fn alarm_set_before_dlock_started_reaches_the_command() {
     ));
     recorder.got(14);
     recorder.exit(7);
-    terminal.prompts();
-    terminal.enters("echo status=$?");
-    terminal.sees("status=7");
+    has_status(&mut terminal, 7);
 }

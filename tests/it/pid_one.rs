@@ -4,12 +4,13 @@
 //! The tests must be able to create a PID namespace, either as root or with user namespaces. Otherwise, the tests fail
 //! with a message that describes the fix.
 
-use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use testkit::cli_runner::{Dlock, eventually, hear_all_signals};
-use testkit::command::{Stage, Witness, read_message, signal, write_message};
+use mysql::prelude::Queryable;
+use testkit::cli_runner::{eventually, hear_all_signals};
+use testkit::command::{Stage, Witness, only_child, read_message, signal, write_message};
+use testkit::holder::Holder;
 use testkit::recorder::{Recorder, catchable};
 use testkit::servers::{Database, Flavour, shared};
 
@@ -63,10 +64,7 @@ impl Container {
 
     /// Returns the process id of dlock in the PID namespace of the test.
     fn dlock(&self) -> u32 {
-        let pid = self.unshare.id();
-        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-        let children = children.expect("unshare is alive");
-        children.trim().parse().expect("unshare has one child")
+        only_child(self.unshare.id())
     }
 
     fn ends(mut self) -> Option<i32> {
@@ -108,11 +106,6 @@ fn process_1_forwards_every_signal_once_and_exits_with_the_commands_status() {
     assert_eq!(recorder.log(), Some(signals), "{flavour}");
     recorder.exit(7);
     assert_eq!(container.ends(), Some(7), "{flavour}");
-}
-
-#[test]
-fn process_1_exits_with_128_plus_the_signal_that_killed_its_command() {
-    let database = shared(Flavour::of_this_test()).database("pid_one");
     for (name, status) in [("TERM", 143), ("KILL", 137)] {
         let script = format!("kill -{name} $$");
         let container = Container::start(&database, shell(&script, []));
@@ -124,32 +117,27 @@ fn process_1_exits_with_128_plus_the_signal_that_killed_its_command() {
 fn process_1_that_waits_in_the_queue_exits_on_a_signal() {
     let flavour = Flavour::of_this_test();
     let database = shared(flavour).database("pid_one");
-    let stage = Stage::new();
-    let recorder = Recorder::on(&stage, "holder");
-    let holder = Dlock::on(&database, ["exec", "-a", "init", "--"])
-        .args(recorder.command())
-        .start();
-    recorder.is_up();
+    let holder = Holder::on(&database, &[]);
     let container = Container::start(&database, shell("echo ran", []));
     let mut admin = database.admin_conn();
     eventually("dlock waits in the queue", || {
-        let rows: Vec<u64> =
-            mysql::prelude::Queryable::query(&mut admin, "SELECT position FROM dlock_waiter")
-                .expect("the table exists");
-        rows.len() == 1
+        let rows = admin.query_first("SELECT COUNT(*) FROM dlock_waiter");
+        rows.expect("the table exists") == Some(1)
     });
     signal(container.dlock(), "TERM");
     assert_eq!(container.ends(), Some(143), "{flavour}");
-    recorder.exit(0);
-    holder.wait().expect(0, "", "");
+    holder.end().expect(3, "", "");
 }
 
-/// A script that starts orphans that exit immediately and orphans that exit after 0.1 s. It then writes `up`, and exits
-/// with the status that it reads.
+/// A script that starts orphans that exit immediately and orphans that exit after 0.1 s. It then writes `up`, reads a status,
+/// and exits with this status when the namespace contains only dlock, its monitor and the processes of the script.
 const ORPHANS: &str = r#"
     for n in 1 2 3 4 5 6 7 8; do (sh -c 'exit 3' & setsid sh -c 'sleep 0.1' &); done
     echo up > "$1"
     read status < "$2"
+    # dlock, its monitor, this shell and the shell that counts.
+    count() { set -- /proc/[0-9]*; echo $#; }
+    until [ "$(count)" -le 4 ]; do :; done
     exit $status
 "#;
 
@@ -160,7 +148,6 @@ fn process_1_reaps_orphans_while_its_command_runs() {
     let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
     let container = Container::start(&database, shell(ORPHANS, [&ready, &go]));
     assert_eq!(read_message(&ready), "up");
-    let dlock = container.dlock();
     // If a process enters the namespace from outside, as with `docker exec`, process 1 inherits the orphans of this
     // process too.
     let user = match namespaces() {
@@ -169,36 +156,13 @@ fn process_1_reaps_orphans_while_its_command_runs() {
     };
     let entered = Command::new("nsenter")
         .args(user)
-        .args(["--pid", "--mount", "--target", &dlock.to_string()])
+        .args(["--pid", "--mount", "--target"])
+        .arg(container.dlock().to_string())
         .args(["sh", "-c", "(sleep 0.1 &) ; (sh -c 'exit 3' &)"])
         .status();
     assert!(entered.expect("nsenter is installed").success());
-    // The three processes are the command, its monitor and dlock.
-    eventually("all orphans are reaped", || inside(dlock).len() == 3);
     write_message(&go, "4");
     assert_eq!(container.ends(), Some(4));
-}
-
-/// Returns the ids of all processes in the PID namespace of `pid`, including zombies.
-fn inside(pid: u32) -> Vec<String> {
-    let namespace = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
-    let own = namespace(&pid.to_string());
-    assert!(own.is_some(), "dlock does not run");
-    // /proc shows no namespace for a zombie, so this function uses the namespace of the zombie's parent.
-    let parent = |pid: &str| {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        let after_name = stat.rsplit(") ").next()?;
-        after_name.split(' ').nth(1).map(str::to_owned)
-    };
-    let is_inside = |pid: &String| {
-        namespace(pid) == own || parent(pid).is_some_and(|parent| namespace(&parent) == own)
-    };
-    let processes = fs::read_dir("/proc").expect("/proc exists").flatten();
-    processes
-        .filter_map(|process| process.file_name().into_string().ok())
-        .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
-        .filter(is_inside)
-        .collect()
 }
 
 #[test]
@@ -211,7 +175,7 @@ fn no_process_survives_process_1_even_if_it_is_killed() {
         let script = r#"
             exec 9>>"$1"; flock -n 9 || exit 99
             trap '' TERM
-            (setsid sh -c 'trap "" TERM HUP; while :; do sleep 0.05; done' &)
+            (setsid sh -c 'trap "" TERM HUP; while :; do sleep 1; done' &)
             echo up > "$2"; read status < "$3"; exit $status
         "#;
         let words = [witness.path().to_owned(), ready.clone(), go.clone()];

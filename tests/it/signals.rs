@@ -1,23 +1,21 @@
 //! Tests of every catchable signal in every phase of dlock. The tests check which process receives a signal and how
 //! often, dlock's exit status, and the rows that remain in the database.
 
-use std::cell::RefCell;
-use std::net::{TcpListener, TcpStream};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::net::TcpListener;
+use std::path::Path;
 
 use mysql::prelude::Queryable;
-use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
-use testkit::command::{Stage, read_message, signal, write_message};
+use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::command::{Stage, read_message, write_message};
+use testkit::holder::Holder;
 use testkit::proxy::{Fault, Kind, Proxy};
 use testkit::recorder::{HARMLESS, Recorder, catchable, fatal};
 use testkit::servers::{Database, Flavour, shared};
 
+use crate::hold_pid::nobody_waits;
+
 const INT: i32 = 2;
 const TERM: i32 = 15;
-
-/// A command that writes its process id to `$1`. Every fatal signal kills this command.
-const SLEEP: &str = r#"echo $$ > "$1"; exec sleep 1000"#;
 
 /// Returns the number of holders and the number of waiters in `database`.
 fn counts(database: &Database) -> (u64, u64) {
@@ -55,57 +53,21 @@ fn all_but_requests_to_stop() -> Vec<i32> {
         .collect()
 }
 
-/// Starts one dlock for each of `signals` with `start`, and calls `ready`. Then sends each dlock its signal and waits
-/// until the dlock exits. Returns each signal with the outcome of its dlock.
-fn each(
-    signals: &[i32],
-    start: impl Fn(i32) -> Running,
-    ready: impl FnOnce(),
-) -> Vec<(i32, Outcome)> {
-    let running: Vec<_> = signals
-        .iter()
-        .map(|number| (*number, start(*number)))
-        .collect();
-    ready();
-    running
-        .into_iter()
-        .map(|(number, running)| {
-            running.signal(&number.to_string());
-            (number, running.wait())
-        })
-        .collect()
-}
-
 #[test]
-fn holder_forwards_every_signal_to_the_command_once() {
+fn holder_forwards_every_signal_once_and_the_command_sets_the_status() {
     let flavour = Flavour::of_this_test();
     let database = shared(flavour).database("signals");
     let stage = Stage::new();
-    let recorder = Recorder::on(&stage, "all");
-    let running = recording(&database, &recorder);
     let signals = all_but_requests_to_stop();
     assert!(signals.len() > 50, "only {signals:?}");
-    send_all(&signals, &running, &recorder);
-    assert_eq!(recorder.log(), Some(signals), "{flavour}");
-    recorder.exit(7);
-    running.wait().expect(7, "", "");
-    assert_eq!(counts(&database), (0, 0), "{flavour}");
-}
-
-#[test]
-fn first_stop_request_is_forwarded_once_and_the_command_sets_the_status() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("signals");
-    let stage = Stage::new();
-    for number in [INT, TERM] {
-        let recorder = Recorder::on(&stage, &number.to_string());
+    // SIGUSR1, which has number 10, is a marker. A second copy of a stop request would arrive before the marker.
+    for signals in [signals, vec![INT, 10], vec![TERM, 10]] {
+        let recorder = Recorder::on(&stage, &signals[0].to_string());
         let running = recording(&database, &recorder);
-        // SIGUSR1, which has number 10, is a marker. A second copy of the first signal would arrive before the
-        // marker.
-        send_all(&[number, 10], &running, &recorder);
-        assert_eq!(recorder.log(), Some(vec![number, 10]), "{flavour}");
-        recorder.exit(3);
-        running.wait().expect(3, "", "");
+        send_all(&signals, &running, &recorder);
+        assert_eq!(recorder.log(), Some(signals), "{flavour}");
+        recorder.exit(7);
+        running.wait().expect(7, "", "");
     }
     assert_eq!(counts(&database), (0, 0), "{flavour}");
 }
@@ -115,16 +77,20 @@ fn stopping_command_still_gets_signals_and_a_second_request_kills() {
     let flavour = Flavour::of_this_test();
     let database = shared(flavour).database("signals");
     let stage = Stage::new();
-    for (first, second) in [(TERM, INT), (INT, TERM), (TERM, TERM), (INT, INT)] {
+    let (all, marker) = (all_but_requests_to_stop(), vec![10]);
+    for (first, others, second) in [
+        (TERM, &all, INT),
+        (INT, &marker, TERM),
+        (TERM, &marker, TERM),
+        (INT, &marker, INT),
+    ] {
         let recorder = Recorder::on(&stage, &format!("{first}-{second}"));
         let running = recording(&database, &recorder);
-        send_all(&[first], &running, &recorder);
-        let others = all_but_requests_to_stop();
-        send_all(&others, &running, &recorder);
+        let sent = [&[first], &others[..]].concat();
+        send_all(&sent, &running, &recorder);
         running.signal(&second.to_string());
         running.wait().expect(137, "", "");
-        let all: Vec<i32> = [first].into_iter().chain(others).collect();
-        assert_eq!(recorder.log(), Some(all), "{flavour}");
+        assert_eq!(recorder.log(), Some(sent), "{flavour}");
         assert_eq!(counts(&database), (0, 0), "{flavour}");
     }
 }
@@ -138,60 +104,28 @@ fn named(number: i32) -> String {
 }
 
 #[test]
-fn fatal_signal_to_the_command_exits_with_128_plus_its_number() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("signals");
-    Dlock::on(&database, ["setup"]).run();
-    let stage = Stage::new();
-    let signals: Vec<i32> = fatal().collect();
-    let fifo = |number| stage.path(&format!("ready-{number}"));
-    let start = |number: i32| {
-        stage.fifo(&format!("ready-{number}"));
-        let action = format!("job-{number}");
-        Dlock::on(
-            &database,
-            ["exec", "-a", &action, "--", "sh", "-c", SLEEP, "sh"],
-        )
-        .arg(fifo(number))
-        .start()
-    };
-    let ready = || {
-        for number in &signals {
-            read_message(&fifo(*number));
-        }
-    };
-    for (number, outcome) in each(&signals, start, ready) {
-        outcome.expect(128 + number, "", "");
-    }
-    assert_eq!(counts(&database), (0, 0), "{flavour}");
-}
-
-#[test]
 fn signal_ends_a_waiter_without_changing_lock_or_queue() {
     let flavour = Flavour::of_this_test();
     let database = shared(flavour).database("signals");
     let stage = Stage::new();
     let recorder = Recorder::on(&stage, "holder");
     let holder = recording(&database, &recorder);
-    let signals: Vec<i32> = fatal().collect();
-    let start = |_| Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
-    let all_wait = || {
-        eventually("all waiters are in the queue", || {
-            counts(&database) == (1, signals.len() as u64)
-        });
+    let start = || {
+        let waiter = Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
+        waiter.wait_for_output("init is held by");
+        waiter
     };
-    for (number, outcome) in each(&signals, start, all_wait) {
+    // The next test sends every signal, to a dlock that is connecting.
+    for number in [1, 2, 3, 10, 13, 14, 15, 34, 64] {
+        let waiter = start();
+        waiter.signal(&number.to_string());
         let message = named(number) + " while waiting for init";
-        outcome.expect(128 + number, "", &message);
+        waiter.wait().expect(128 + number, "", &message);
     }
-    // A waiter that leaves the queue has 0.1 s to remove its queue entry. On a busy machine, some entries may
-    // remain.
-    let (held, entries) = counts(&database);
-    assert_eq!(held, 1, "{flavour}");
-    assert!(entries < signals.len() as u64 / 2, "{entries} are left");
+    nobody_waits(&database);
+    assert_eq!(counts(&database).0, 1, "{flavour}");
     // A signal that does not end a process by default does not end a waiter.
-    let waiter = start(0);
-    waiter.wait_for_output("init is held by");
+    let waiter = start();
     for number in HARMLESS {
         waiter.signal(&number.to_string());
     }
@@ -204,32 +138,22 @@ fn signal_ends_a_waiter_without_changing_lock_or_queue() {
 
 #[test]
 fn signal_ends_a_dlock_that_is_connecting() {
-    // Each dlock has its own server, which accepts connections and sends nothing. After the accept, dlock waits for the
-    // server's greeting.
-    let servers = RefCell::new(Vec::new());
-    let start = |_| {
-        let server = TcpListener::bind("127.0.0.1:0").expect("127.0.0.1 has a free port");
-        let port = server.local_addr().expect("the listener is bound").port();
-        servers.borrow_mut().push(server);
-        Dlock::new(["exec", "-a", "init", "--", "echo", "ran"])
+    // The server accepts connections and sends nothing. After the accept, dlock waits for the server's greeting.
+    let server = TcpListener::bind("127.0.0.1:0").expect("127.0.0.1 has a free port");
+    let port = server.local_addr().expect("the listener is bound").port();
+    let connecting = || {
+        let dlock = Dlock::new(["exec", "-a", "init", "--", "echo", "ran"])
             .env("DLOCK_URL", format!("mysql://root@127.0.0.1:{port}/dlock"))
-            .start()
+            .start();
+        (server.accept().expect("dlock connects"), dlock)
     };
-    let accept_all = || -> Vec<TcpStream> {
-        let accept = |server: TcpListener| server.accept().expect("dlock connects").0;
-        servers.take().into_iter().map(accept).collect()
-    };
-    let signals: Vec<i32> = fatal().collect();
-    let mut silent = Vec::new();
-    let ready = || silent = accept_all();
-    for (number, outcome) in each(&signals, start, ready) {
+    for number in fatal() {
+        let (_silent, dlock) = connecting();
+        dlock.signal(&number.to_string());
         let message = named(number) + " while waiting for init";
-        outcome.expect(128 + number, "", &message);
+        dlock.wait().expect(128 + number, "", &message);
     }
-    assert_eq!(silent.len(), signals.len());
-
-    let patient = start(0);
-    let _silent = accept_all();
+    let (_silent, patient) = connecting();
     for number in HARMLESS {
         patient.signal(&number.to_string());
     }
@@ -259,25 +183,17 @@ fn signal_during_the_release_changes_neither_status_nor_release() {
 fn stop_and_continue_signals_are_forwarded_to_the_command() {
     let database = shared(Flavour::of_this_test()).database("signals");
     let stage = Stage::new();
+    let exec = Dlock::on(&database, ["exec", "-a", "init"]);
+    let script = r#"echo $$ > "$1"; read status < "$2"; exit $status"#;
+    let (running, command) = stage.start_told(exec, script);
     for number in [20, 21, 22] {
-        let (ready, go) = (
-            stage.fifo(&format!("ready-{number}")),
-            stage.fifo(&format!("go-{number}")),
-        );
-        let running = Dlock::on(&database, ["exec", "-a", "init", "--", "sh", "-c"])
-            .arg(r#"echo $$ > "$1"; read status < "$2"; exit $status"#)
-            .arg("sh")
-            .arg(&ready)
-            .arg(&go)
-            .start();
-        let command = read_message(&ready);
         running.signal(&number.to_string());
         eventually("the command is stopped", || state(&command) == 'T');
         running.signal("CONT");
         eventually("the command is resumed", || state(&command) != 'T');
-        write_message(&go, "5");
-        running.wait().expect(5, "", "");
     }
+    stage.let_go("5");
+    running.wait().expect(5, "", "");
 }
 
 /// Returns the letter for the state of a process, as in `ps`.
@@ -292,102 +208,37 @@ pub(crate) fn state(pid: &str) -> char {
 #[test]
 fn signal_that_timeout_sends_twice_is_one_stop_request() {
     let database = shared(Flavour::of_this_test()).database("signals");
-    let stage = Stage::new();
-    let script = r#"trap 'exit 9' TERM; : > "$1"; while :; do sleep 0.02; done"#;
-    let mut counted = 0;
-    let mut limit = Duration::from_millis(500);
-    for run in 0..12 {
-        let ready = stage.path(&format!("ready-{run}"));
-        let status = Command::new("timeout")
-            .arg("--preserve-status")
-            .arg(limit.as_secs_f64().to_string())
-            .arg(env!("CARGO_BIN_EXE_dlock"))
-            .args(["exec", "-a", "init", "--", "sh", "-c", script, "sh"])
-            .arg(&ready)
-            .env("DLOCK_URL", database.url())
-            .stderr(Stdio::null())
-            .status();
-        // On a slow machine, the signal may arrive before the command has set its trap. The test does not count such a
-        // run.
-        if ready.exists() {
-            let code = status.expect("timeout is installed").code();
-            assert_eq!(code, Some(9), "run {run}");
-            counted += 1;
-        } else {
-            limit *= 2;
-        }
-        if counted == 6 {
-            return;
-        }
+    // A signal makes timeout do the same as the end of its time.
+    for run in 0..6 {
+        let timeout = ["--preserve-status", "1h", env!("CARGO_BIN_EXE_dlock")];
+        let timeout = Dlock::of(Path::new("timeout"), timeout)
+            .args(["exec", "-a", "init"])
+            .env("DLOCK_URL", database.url());
+        let script = r#"trap 'exit 9' TERM; echo up > "$1"; while :; do sleep 0.1; done"#;
+        let running = Stage::new().start(timeout, script);
+        running.signal("TERM");
+        assert_eq!(running.wait().status, Some(9), "run {run}");
     }
-    panic!("only {counted} of 12 commands started in time");
 }
 
 #[test]
-fn second_term_or_int_kills_the_command() {
-    let database = shared(Flavour::of_this_test()).database("signals");
-    let stage = Stage::new();
-    let ready = stage.fifo("ready");
-    let told = stage.fifo("told");
-    let running = Dlock::on(&database, ["exec", "-a", "init", "--", "sh", "-c"])
-        .arg(r#"trap 'echo deaf > "$2"' TERM; echo up > "$1"; while :; do sleep 0.02; done"#)
-        .arg("sh")
-        .arg(&ready)
-        .arg(&told)
-        .start();
-    read_message(&ready);
-    running.signal("TERM");
-    assert_eq!(read_message(&told), "deaf");
-    running.signal("INT");
-    running.wait().expect(137, "", "");
-}
-
-#[test]
-fn signal_ignored_at_start_stays_ignored() {
+fn signal_ignored_at_start_ends_neither_a_waiter_nor_its_command() {
     let database = shared(Flavour::of_this_test()).database("signals");
     let stage = Stage::new();
     let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-    let nohup = Command::new("sh")
-        .args(["-c", r#"trap '' HUP; exec "$0" exec -a init -- sh -c 'echo up > "$1"; read w < "$2"' sh "$1" "$2""#])
+    let holder = Holder::on(&database, &[]);
+    let nohup = Dlock::of(Path::new("sh"), ["-c", r#"trap '' HUP; exec "$0" "$@""#])
         .arg(env!("CARGO_BIN_EXE_dlock"))
+        .args(["exec", "-a", "init", "--", "sh", "-c"])
+        .args([r#"echo up > "$1"; read word < "$2""#, "sh"])
         .args([&ready, &go])
         .env("DLOCK_URL", database.url())
-        .spawn();
-    let mut nohup = nohup.expect("sh runs");
-    read_message(&ready);
-    signal(nohup.id(), "HUP");
-    write_message(&go, "on");
-    assert_eq!(nohup.wait().expect("dlock exits").code(), Some(0));
-}
-
-#[test]
-fn signal_ignored_at_start_does_not_end_a_waiter() {
-    let database = shared(Flavour::of_this_test()).database("signals");
-    let stage = Stage::new();
-    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-    let holder = Dlock::on(&database, ["exec", "-a", "init", "--", "sh", "-c"])
-        .arg(r#"echo up > "$1"; read word < "$2""#)
-        .arg("sh")
-        .arg(&ready)
-        .arg(&go)
         .start();
-    read_message(&ready);
-    let waiter = Command::new("sh")
-        .args(["-c", r#"trap '' HUP; exec "$0" exec -a init -- true"#])
-        .arg(env!("CARGO_BIN_EXE_dlock"))
-        .env("DLOCK_URL", database.url())
-        .stderr(Stdio::null())
-        .spawn();
-    let mut waiter = waiter.expect("sh runs");
-    let mut admin = database.admin_conn();
-    eventually("the waiter waits in the queue", || {
-        let waiting: Option<u64> = admin
-            .query_first("SELECT COUNT(*) FROM dlock_waiter")
-            .expect("the table exists");
-        waiting == Some(1)
-    });
-    signal(waiter.id(), "HUP");
+    nohup.wait_for_output("init is held by");
+    nohup.signal("HUP");
+    assert_eq!(holder.end().status, Some(3));
+    assert_eq!(read_message(&ready), "up");
+    nohup.signal("HUP");
     write_message(&go, "on");
-    holder.wait().expect(0, "", "");
-    assert_eq!(waiter.wait().expect("dlock exits").code(), Some(0));
+    nohup.wait().expect(0, "", "init is held by");
 }

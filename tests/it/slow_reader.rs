@@ -8,9 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, PATIENCE, Running, eventually};
-use testkit::command::{Stage, read_message, write_message};
+use testkit::command::{Stage, write_message};
 use testkit::compiler::preload;
 use testkit::holder::{Holder, is_free, renewals};
 use testkit::proxy::{Fault, Kind, Proxy};
@@ -20,7 +21,7 @@ use testkit::terminal::{CTRL_Q, CTRL_S, Terminal};
 use crate::logs::messages;
 
 /// The ttl. It is short enough for a test to wait until the ttl has passed.
-const TTL: &str = "--ttl=2s";
+const TTL: &str = "--ttl=3s";
 
 /// A number of renewals that takes longer than the ttl. dlock renews a lease six times per ttl.
 const LONG: u64 = 7;
@@ -28,9 +29,6 @@ const LONG: u64 = 7;
 /// Maximum time from SIGTERM to the exit of dlock. dlock waits two seconds for the reader of stderr. The remaining
 /// time is for a busy machine. If dlock blocked on stderr, it would never exit, because the test never reads stderr.
 const EXIT_LIMIT: Duration = Duration::from_secs(10);
-
-/// A signal that is ignored by default.
-const HARMLESS: &str = "URG";
 
 /// Returns both ends of a full pipe and the number of bytes in the pipe.
 fn full_pipe() -> (PipeReader, Stdio, usize) {
@@ -42,39 +40,15 @@ fn full_pipe() -> (PipeReader, Stdio, usize) {
     (reader, writer.into(), size)
 }
 
-#[track_caller]
-fn is_renewed_for_long(flavour: Flavour, database: &testkit::servers::Database) {
-    let before = renewals(database);
-    eventually(&format!("{flavour}: the lease is renewed"), || {
-        renewals(database) >= before + LONG
-    });
-}
-
 #[test]
-fn full_stderr_pipe_delays_no_renewal_signal_or_release() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("slow_reader");
-    let (_reader, stderr, _) = full_pipe();
-    let exec = ["exec", "-v", "--log-format=json"];
-    let holder = Holder::start(Dlock::on(&database, exec).stderr(stderr), &[TTL]);
-    is_renewed_for_long(flavour, &database);
-    let sent = Instant::now();
-    holder.running.signal("TERM");
-    let outcome = holder.running.wait();
-    let took = sent.elapsed();
-    assert_eq!(outcome.status, Some(128 + 15), "{flavour}: {outcome:#?}");
-    assert!(took < EXIT_LIMIT, "{flavour}: {took:?}");
-    assert!(is_free(&database), "{flavour}");
-}
-
-#[test]
-fn unread_messages_about_failed_renewals_lose_no_lease() {
+fn full_stderr_pipe_with_messages_about_failed_renewals_delays_no_renewal_signal_or_release() {
     let flavour = Flavour::of_this_test();
     let database = shared(flavour).database("slow_reader");
     let proxy = Proxy::to(database.port);
-    let url = database.url_through(proxy.port());
     let (_reader, stderr, _) = full_pipe();
-    let dlock = Dlock::new(["exec"]).env("DLOCK_URL", url).stderr(stderr);
+    let dlock = Dlock::new(["exec", "-v", "--log-format=json"])
+        .env("DLOCK_URL", database.url_through(proxy.port()))
+        .stderr(stderr);
     let mut holder = Holder::start(dlock, &[TTL]);
     for _ in 0..LONG {
         let before = renewals(&database);
@@ -84,37 +58,22 @@ fn unread_messages_about_failed_renewals_lose_no_lease() {
             renewals(&database) > before
         });
     }
-    assert_eq!(holder.end().status, Some(3), "{flavour}");
+    let sent = Instant::now();
+    holder.running.signal("TERM");
+    let outcome = holder.running.wait();
+    let took = sent.elapsed();
+    assert_eq!(outcome.status, Some(128 + 15), "{flavour}: {outcome:#?}");
+    assert!(took < EXIT_LIMIT, "{flavour}: {took:?}");
     assert!(is_free(&database), "{flavour}");
 }
 
-#[test]
-fn stopped_terminal_delays_no_renewal_or_release() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("slow_reader");
-    let stage = Stage::new();
-    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-    let script = r#"echo up > "$1"; read word < "$2"; exit 3"#;
-    let words = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "init", "-v", TTL];
-    let words = words.into_iter().chain(["--", "sh", "-c", script, "sh"]);
-    let files = [&ready, &go].map(|path| path.to_str().expect("the text is UTF-8"));
-    let mut terminal = Terminal::with(&database, words.chain(files));
-    assert_eq!(read_message(&ready), "up");
-    terminal.sees("acquired init in");
-    let pid = terminal.leader();
-    let line = File::options()
-        .write(true)
-        .open(format!("/proc/{pid}/fd/2"));
+/// Types the key that stops the output, and waits until the terminal accepts no output.
+fn stop_output(terminal: &mut Terminal) {
+    let line = format!("/proc/{}/fd/2", terminal.leader());
+    let line = File::options().write(true).open(line);
     let line = line.expect("the terminal can be opened");
     terminal.types(CTRL_S);
     eventually("the terminal accepts no output", || !takes_text(&line));
-    testkit::command::signal(pid, HARMLESS);
-    is_renewed_for_long(flavour, &database);
-    write_message(&go, "on");
-    assert_eq!(terminal.ends(), Some(3), "{flavour}");
-    assert!(is_free(&database), "{flavour}");
-    let screen = terminal.screen().to_owned();
-    assert!(!screen.contains("forwarded SIG"), "{screen:?}");
 }
 
 fn takes_text(line: &File) -> bool {
@@ -127,26 +86,28 @@ fn takes_text(line: &File) -> bool {
 }
 
 #[test]
-fn resumed_terminal_shows_all_messages_in_order() {
+fn stopped_terminal_delays_no_renewal_and_shows_all_messages_in_order_when_it_is_resumed() {
     let flavour = Flavour::of_this_test();
     let database = shared(flavour).database("slow_reader");
     let holder = Holder::on(&database, &["--holder=web-1"]);
-    let words = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "init", "-v"];
-    let words = words.into_iter().chain(["--", "echo", "the command"]);
+    let stage = Stage::new();
+    let go = stage.fifo("go");
+    let words = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "init", "-v", TTL];
+    let words = words
+        .into_iter()
+        .chain(["--", "sh", "-c", r#"read word < "$0""#]);
+    let words = words.chain([go.to_str().expect("the path is UTF-8")]);
     let mut terminal = Terminal::with(&database, words);
     terminal.sees("init is held by web-1");
-    let pid = terminal.leader();
-    let line = File::options()
-        .write(true)
-        .open(format!("/proc/{pid}/fd/2"));
-    let line = line.expect("the terminal can be opened");
-    terminal.types(CTRL_S);
-    eventually("the terminal accepts no output", || !takes_text(&line));
-    holder.end();
-    eventually("the waiter holds the lock", || {
-        renewals(&database) > 0 || !is_free(&database)
+    stop_output(&mut terminal);
+    assert_eq!(holder.end().status, Some(3), "{flavour}");
+    eventually("the waiter holds the lock", || !is_free(&database));
+    let before = renewals(&database);
+    eventually("the lease is renewed", || {
+        renewals(&database) >= before + LONG
     });
     terminal.types(CTRL_Q);
+    write_message(&go, "on");
     assert_eq!(terminal.ends(), Some(0), "{flavour}");
     let screen = terminal.screen().to_owned();
     let after = |text: &str| screen.find(text).unwrap_or_else(|| panic!("{screen:?}"));
@@ -214,7 +175,8 @@ fn resumed_reader_gets_the_number_of_dropped_messages() {
 /// Sends a harmless signal and waits until dlock has received the signal. The kernel would merge two pending copies of
 /// the signal.
 fn signal_and_wait(running: &Running) {
-    testkit::command::signal(running.pid(), HARMLESS);
+    let pid = Pid::from_raw(running.pid().cast_signed()).expect("an id");
+    kill_process(pid, Signal::URG).expect("dlock lives");
     let is_received = || {
         let status = fs::read_to_string(format!("/proc/{}/status", running.pid()));
         let status = status.expect("dlock lives");
@@ -325,29 +287,30 @@ fn hung_resolver_delays_no_signal_or_deadline() {
     let proxy = Proxy::to(database.port);
     let url = database.url_through(proxy.port());
     let url = url.replace("127.0.0.1", "db.test") + "?ssl-mode=disabled";
+    let stage = Stage::new();
+    let (hangs, library) = (stage.path("hangs"), preload(&stage, RESOLVER));
     let start = || {
-        let stage = Stage::new();
-        let hangs = stage.path("hangs");
+        // The file of the previous holder is removed.
+        let _ = fs::remove_file(&hangs);
         let dlock = Dlock::new(["exec"])
             .env("DLOCK_URL", &url)
-            .env("LD_PRELOAD", preload(&stage, RESOLVER))
+            .env("LD_PRELOAD", &library)
             .env("HANGS", &hangs);
-        let holder = Holder::start(dlock, &["--ttl=3s"]);
+        let holder = Holder::start(dlock, &["--ttl=4s"]);
         fs::write(&hangs, "").expect("the file can be written");
         proxy.reset();
+        let text = "the server has closed the connection";
+        holder.running.wait_for_output(text);
         holder
-            .running
-            .wait_for_output("the server has closed the connection");
-        (holder, stage)
     };
 
-    let (holder, _stage) = start();
+    let holder = start();
     holder.running.signal("TERM");
     let outcome = holder.running.wait();
     assert_eq!(outcome.status, Some(128 + 15), "{flavour}: {outcome:#?}");
     assert!(outcome.stderr.contains("cannot release init"), "{flavour}");
 
-    let (holder, _stage) = start();
+    let holder = start();
     let outcome = holder.running.wait();
     assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:#?}");
     assert!(outcome.stderr.contains("cannot keep init"), "{flavour}");

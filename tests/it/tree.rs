@@ -7,9 +7,10 @@ use std::sync::mpsc;
 use std::{fs, ptr, thread};
 
 use testkit::cli_runner::{Dlock, Running, eventually};
-use testkit::command::{Stage, Witness, read_message, signal, write_message};
+use testkit::command::{Stage, Witness, is_alive, only_child, read_message, signal, write_message};
 use testkit::compiler::preload;
-use testkit::servers::{Database, Flavour, Server, shared};
+use testkit::proxy::{AcceptMode, Flow, Proxy};
+use testkit::servers::{Database, Flavour, shared};
 
 /// A command with three descendants that ignore stop requests: a child, a child in a separate session, and an orphan in
 /// a third session. The command locks the witness `$1`, writes its process id and the process id of its parent to `$2`,
@@ -18,7 +19,7 @@ const TREE: &str = r#"
     exec 9>>"$1"
     flock -n 9 || exit 99
     trap "" TERM INT
-    stay='trap "" TERM HUP INT; while :; do sleep 0.05; done'
+    stay='trap "" TERM HUP INT; while :; do sleep 1; done'
     sh -c "$stay" &
     setsid sh -c "$stay" &
     (setsid sh -c "$stay" &)
@@ -88,62 +89,66 @@ impl Holder {
     }
 }
 
+fn database() -> Database {
+    shared(Flavour::of_this_test()).database("tree")
+}
+
+const MONITOR_KILLED: &str = "the monitor of init was killed; killing the command";
+
 #[test]
 fn leftover_processes_do_not_outlive_the_command() {
-    let database = shared(Flavour::of_this_test()).database("tree");
+    let database = database();
+    let end_of = |holder: Holder, end: &dyn Fn(&Holder), status: i32, in_history: &str| {
+        let next = holder.next(&database);
+        assert!(!holder.witness.is_alone(), "the command locks the witness");
+        end(&holder);
+        // Each of the three descendants is a shell, and may have a child.
+        let outcome = holder.running.wait();
+        outcome.expect(status, "", LEFT);
+        let names = outcome.stderr.split(LEFT).nth(1).unwrap_or_default();
+        assert!(names.contains("sh ("), "{outcome:?}");
+        next.wait().expect(0, "alone\n", "init is held by");
+        let history = Dlock::on(&database, ["history", "init"]).run();
+        assert!(history.stdout.contains(in_history), "{history:?}");
+    };
     let holder = Holder::start(&database, &[]);
-    let next = holder.next(&database);
-    assert!(
-        !holder.witness.is_alone(),
-        "the command does not keep the witness locked"
-    );
-    holder.let_go();
-    // Each of the three descendants is a shell, and may have a child.
-    let outcome = holder.running.wait();
-    outcome.expect(4, "", LEFT);
-    let names = outcome.stderr.split(LEFT).nth(1).unwrap_or_default();
-    assert!(names.contains("sh ("), "{outcome:?}");
-    next.wait().expect(0, "alone\n", "init is held by");
-    let history = Dlock::on(&database, ["history", "init"]).run();
-    assert!(history.stdout.contains("exit 4, killed "), "{history:?}");
+    end_of(holder, &Holder::let_go, 4, "exit 4, killed ");
+    let holder = Holder::start(&database, &[]);
+    let kill = |holder: &Holder| signal(holder.command, "KILL");
+    end_of(holder, &kill, 137, "SIGKILL, killed ");
 }
 
 #[test]
 fn dead_children_of_a_command_are_not_reported() {
-    let database = shared(Flavour::of_this_test()).database("tree");
     // The command ends when its child is dead, and does not reap it.
     let script = r#"exit if !($p = fork); 1 until open(F, "/proc/$p/stat") && <F> =~ /\) Z/"#;
-    let outcome = Dlock::on(
-        &database,
-        ["exec", "-a", "init", "--", "perl", "-e", script],
-    )
-    .run();
-    outcome.expect(0, "", "");
+    let exec = ["exec", "-a", "init", "--", "perl", "-e", script];
+    Dlock::on(&database(), exec).run().expect(0, "", "");
 }
 
 #[test]
-fn process_tree_of_a_killed_dlock_dies() {
-    let database = shared(Flavour::of_this_test()).database("tree");
-    let holder = Holder::start(&database, &["--ttl", "1m"]);
-    holder.running.signal("KILL");
-    // The process tree dies long before the lease expires.
-    eventually("the tree is dead", || holder.witness.is_alone());
-}
-
-#[test]
-fn next_holder_after_a_killed_dlock_finds_its_tree_dead() {
-    let database = shared(Flavour::of_this_test()).database("tree");
-    let holder = Holder::start(&database, &["--ttl", "3s"]);
+fn process_tree_dies_with_dlock_or_its_monitor_and_the_lease_is_released() {
+    let database = database();
+    // The ttl is so long that the lease does not expire during the test.
+    let holder = Holder::start(&database, &["--ttl", "10m"]);
     let next = holder.next(&database);
     holder.running.signal("KILL");
     next.wait().expect(0, "alone\n", "init is held by");
+
+    let holder = Holder::start(&database, &["--ttl", "10m"]);
+    let next = holder.next(&database);
+    signal(holder.monitor, "KILL");
+    holder.running.wait().expect(76, "", MONITOR_KILLED);
+    next.wait().expect(0, "alone\n", "init is held by");
 }
 
+/// Both the command and dlock are stopped. `mutants::killing` stops dlock only.
 #[test]
-fn next_holder_after_a_frozen_dlock_finds_its_tree_dead() {
-    let database = shared(Flavour::of_this_test()).database("tree");
-    let holder = Holder::start(&database, &["--ttl", "3s"]);
+fn stopped_command_of_a_frozen_dlock_is_dead_when_its_lease_ends() {
+    let database = database();
+    let holder = Holder::start(&database, &["--ttl", "6s"]);
     let next = holder.next(&database);
+    signal(holder.command, "STOP");
     holder.running.signal("STOP");
     next.wait().expect(0, "alone\n", "init is held by");
     holder.running.signal("CONT");
@@ -151,39 +156,13 @@ fn next_holder_after_a_frozen_dlock_finds_its_tree_dead() {
 }
 
 #[test]
-fn process_tree_of_a_killed_monitor_dies_and_the_lease_is_released() {
-    let database = shared(Flavour::of_this_test()).database("tree");
-    let holder = Holder::start(&database, &["--ttl", "1m"]);
-    let next = holder.next(&database);
-    signal(holder.monitor, "KILL");
-    let outcome = holder.running.wait();
-    outcome.expect(
-        76,
-        "",
-        "the monitor of init was killed; killing the command",
-    );
-    next.wait().expect(0, "alone\n", "init is held by");
-}
-
-#[test]
-fn stopped_monitor_is_resumed() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("tree");
-    let holder = Holder::start(&database, &[]);
-    signal(holder.monitor, "STOP");
-    holder.let_go();
-    holder.running.wait().expect(4, "", LEFT);
-    assert!(holder.witness.is_alone(), "{flavour}");
-}
-
-#[test]
-fn no_signal_but_kill_ends_the_monitor_or_reaches_the_command() {
-    let database = shared(Flavour::of_this_test()).database("tree");
-    let holder = Holder::start(&database, &["--ttl", "3s"]);
+fn no_signal_but_kill_ends_or_stops_the_monitor_or_reaches_the_command() {
+    let holder = Holder::start(&database(), &[]);
     let numbers = (1..=31).chain(34..=64);
     for number in numbers.filter(|number| ![libc::SIGKILL, libc::SIGSTOP].contains(number)) {
         signal(holder.monitor, &number.to_string());
     }
+    signal(holder.monitor, "STOP");
     holder.let_go();
     holder.running.wait().expect(4, "", LEFT);
     assert!(holder.witness.is_alone());
@@ -191,21 +170,17 @@ fn no_signal_but_kill_ends_the_monitor_or_reaches_the_command() {
 
 #[test]
 fn monitor_that_misses_the_deadline_is_killed_with_the_tree() {
-    let flavour = Flavour::of_this_test();
-    let server = Server::start(flavour, &[]);
-    let database = server.database("tree");
-    let holder = Holder::start(&database, &["--ttl", "3s"]);
+    let database = database();
+    let proxy = Proxy::to(database.port);
+    let url = database.url_through(proxy.port());
+    let dlock = Dlock::new(["exec", "-a", "init"]).env("DLOCK_URL", url);
+    let holder = Holder::start_with(dlock, &["--ttl", "3s"]);
     // No signal resumes the monitor, as if only the monitor's container were frozen.
     stop_with_ptrace(holder.monitor);
-    signal(server.pid(), "STOP");
-    let outcome = holder.running.wait();
-    signal(server.pid(), "CONT");
-    outcome.expect(
-        76,
-        "",
-        "the monitor of init was killed; killing the command",
-    );
-    assert!(holder.witness.is_alone(), "{flavour}");
+    proxy.both(Flow::Hold);
+    proxy.door(AcceptMode::Silent);
+    holder.running.wait().expect(76, "", MONITOR_KILLED);
+    assert!(holder.witness.is_alone());
 }
 
 /// Stops the process `pid` with ptrace until the process is killed.
@@ -240,34 +215,13 @@ fn stop_with_ptrace(pid: u32) {
 
 #[test]
 fn killed_monitor_of_a_waiter_ends_the_waiter() {
-    let database = shared(Flavour::of_this_test()).database("tree");
+    let database = database();
     let holder = Holder::start(&database, &[]);
     let next = holder.next(&database);
-    let monitor = child_of(next.pid());
-    signal(monitor, "KILL");
+    signal(only_child(next.pid()), "KILL");
     next.wait().expect(70, "", "the monitor was killed");
     holder.let_go();
     holder.running.wait().expect(4, "", LEFT);
-}
-
-#[test]
-fn process_tree_of_a_killed_command_dies() {
-    let database = shared(Flavour::of_this_test()).database("tree");
-    let holder = Holder::start(&database, &[]);
-    signal(holder.command, "KILL");
-    holder.running.wait().expect(137, "", LEFT);
-    assert!(holder.witness.is_alone());
-}
-
-#[test]
-fn stopped_command_is_killed_when_its_lease_ends() {
-    let database = shared(Flavour::of_this_test()).database("tree");
-    let holder = Holder::start(&database, &["--ttl", "3s"]);
-    signal(holder.command, "STOP");
-    holder.running.signal("STOP");
-    eventually("the tree is dead", || holder.witness.is_alone());
-    holder.running.signal("CONT");
-    holder.running.wait().expect(76, "", "cannot keep init: ");
 }
 
 /// The source of a library whose `kill` ignores SIGKILL while the file `$IMMORTAL` exists, as if the killed process
@@ -285,66 +239,47 @@ int kill(pid_t pid, int number) {
 }
 "#;
 
-/// Starts a holder of `init` whose command cannot be killed while the file `immortal` exists in the returned stage.
-fn immortal_holder(database: &Database) -> (Holder, Stage) {
-    let stage = Stage::new();
-    let immortal = stage.path("immortal");
-    fs::write(&immortal, "").expect("the file can be written");
-    let dlock = Dlock::on(database, ["exec", "-a", "init"])
-        .env("LD_PRELOAD", preload(&stage, IGNORE_KILL))
-        .env("IMMORTAL", &immortal);
-    (Holder::start_with(dlock, &[]), stage)
-}
-
-/// Sends two stop requests with different signals, because dlock treats an immediate second copy of a signal as the
-/// same request.
-fn send_two_stop_requests(holder: &Holder) {
-    holder.running.signal("TERM");
-    holder.running.signal("INT");
-    holder
-        .running
-        .wait_for_output("of the command does not die");
-}
-
 #[test]
-fn unkillable_process_is_reported_and_the_lease_kept_until_it_dies() {
-    let database = shared(Flavour::of_this_test()).database("tree");
-    let (holder, stage) = immortal_holder(&database);
+fn lease_is_kept_until_an_unkillable_process_dies_unless_a_third_stop_request_arrives() {
+    let database = database();
+    let stage = Stage::new();
+    let (immortal, library) = (stage.path("immortal"), preload(&stage, IGNORE_KILL));
+    let stopped_twice = |holder: &Holder| {
+        // dlock treats an immediate second copy of a signal as the same request.
+        for signal in ["TERM", "INT"] {
+            holder.running.signal(signal);
+        }
+        let text = "of the command does not die";
+        holder.running.wait_for_output(text);
+    };
+    let immortal_holder = || {
+        fs::write(&immortal, "").expect("the file can be written");
+        let dlock = Dlock::on(&database, ["exec", "-a", "init"])
+            .env("LD_PRELOAD", &library)
+            .env("IMMORTAL", &immortal);
+        Holder::start_with(dlock, &[])
+    };
+    let holder = immortal_holder();
     let next = holder.next(&database);
-    send_two_stop_requests(&holder);
-    holder
-        .running
-        .wait_for_output("init is not released until the process is dead");
+    stopped_twice(&holder);
+    let text = "init is not released until the process is dead";
+    holder.running.wait_for_output(text);
     assert!(!holder.witness.is_alone(), "the library has no effect");
-    fs::remove_file(stage.path("immortal")).expect("the file can be removed");
+    fs::remove_file(&immortal).expect("the file can be removed");
     holder.running.wait().expect(137, "", "does not die");
     next.wait().expect(0, "alone\n", "init is held by");
-}
 
-#[test]
-fn third_stop_request_leaves_an_unkillable_process_behind() {
-    let database = shared(Flavour::of_this_test()).database("tree");
-    let (holder, stage) = immortal_holder(&database);
-    send_two_stop_requests(&holder);
+    let holder = immortal_holder();
+    stopped_twice(&holder);
     holder.running.signal("TERM");
     eventually("dlock has exited", || {
-        !testkit::command::is_alive(&holder.running.pid().to_string())
+        !is_alive(&holder.running.pid().to_string())
     });
     Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "echo", "ran"])
         .run()
         .expect(75, "", "init is held by");
-    fs::remove_file(stage.path("immortal")).expect("the file can be removed");
-    holder.running.wait().expect(
-        76,
-        "",
-        "is still alive and was left behind; init is free when its lease expires",
-    );
+    fs::remove_file(&immortal).expect("the file can be removed");
+    let text = "is still alive and was left behind; init is free when its lease expires";
+    holder.running.wait().expect(76, "", text);
     eventually("the tree is dead", || holder.witness.is_alone());
-}
-
-fn child_of(pid: u32) -> u32 {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    let children = children.expect("the process exists");
-    let first = children.split(' ').next().expect("the process has a child");
-    first.parse().expect("the string is a number")
 }
