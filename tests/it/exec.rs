@@ -1,9 +1,8 @@
-//! Tests that `exec` interferes with the command as little as possible. The tests cover the status, the streams and
-//! the environment of the command.
+//! Tests that `exec` interferes with the command as little as possible. The tests cover the status and the
+//! environment of the command. `inherited_state` covers its descriptors.
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Stdio;
 
 use mysql::prelude::Queryable;
 use testkit::cli_runner::Dlock;
@@ -32,20 +31,6 @@ fn every_status_of_the_command_is_returned_without_a_message() {
     }
     let verbose = sh(&database, "true").env("DLOCK_OPT_VERBOSE", "1").run();
     verbose.expect(0, "", "acquired init in");
-}
-
-#[test]
-fn the_command_uses_the_stdin_stdout_and_stderr_of_dlock() {
-    let database = database();
-    let stage = Stage::new();
-    let input = stage.path("input");
-    fs::write(&input, "three\nwords\nhere\n").expect("the folder is writable");
-    sh(&database, "tr a-z A-Z; echo to stderr >&2")
-        .stdin(Stdio::from(
-            File::open(&input).expect("the file can be read"),
-        ))
-        .run()
-        .expect(0, "THREE\nWORDS\nHERE\n", "to stderr\n");
 }
 
 #[test]

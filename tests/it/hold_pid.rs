@@ -217,7 +217,7 @@ fn processes_of_a_script_are_dead_before_the_next_command_starts() {
     assert_eq!(outcome.status, None, "{outcome:?}");
 
     let outcome = stopped_by("--ttl=10m", &|script| {
-        signal(only_child(script.holder), "KILL")
+        signal(only_child(script.holder), "KILL");
     });
     assert_eq!(outcome.status, None, "{outcome:?}");
     let text = "the monitor of init was killed; killing process ";

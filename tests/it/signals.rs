@@ -209,7 +209,7 @@ pub(crate) fn state(pid: &str) -> char {
 fn signal_that_timeout_sends_twice_is_one_stop_request() {
     let database = shared(Flavour::of_this_test()).database("signals");
     // A signal makes timeout do the same as the end of its time.
-    for run in 0..6 {
+    for run in 0..3 {
         let timeout = ["--preserve-status", "1h", env!("CARGO_BIN_EXE_dlock")];
         let timeout = Dlock::of(Path::new("timeout"), timeout)
             .args(["exec", "-a", "init"])

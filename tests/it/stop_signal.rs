@@ -51,18 +51,6 @@ fn command_and_its_descendants_get_the_stop_signal_first() {
     prints_at_a_loss(&database, usr1, script, "descendant\ncommand\n");
 }
 
-#[test]
-fn stop_signal_kill_kills_at_once() {
-    let database = shared(Flavour::of_this_test()).database("stop_signal");
-    // The test would fail if dlock waited for the grace period.
-    let exec = ["exec", "-a", "init", "--ttl", "2h", "--grace", "1h"];
-    Dlock::on(&database, exec)
-        .args(["--max-runtime", "1s", "--stop-signal", "KILL"])
-        .args(["--", "sleep", "1000"])
-        .run()
-        .expect(124, "", "stopping the command");
-}
-
 on_each_flavour!(sigint_lets_the_client_of_the_server_kill_its_own_statement);
 fn sigint_lets_the_client_of_the_server_kill_its_own_statement(flavour: Flavour) {
     let database = shared(flavour).database("stop_signal");
