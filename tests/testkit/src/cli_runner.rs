@@ -83,6 +83,15 @@ impl Dlock {
         Self::new(arguments).env("DLOCK_URL", database.url())
     }
 
+    /// Returns `dlock` with `arguments` that connects to `database` through `port`, for example the port of a proxy.
+    pub fn through<S: AsRef<OsStr>>(
+        database: &Database,
+        port: u16,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Self {
+        Self::new(arguments).env("DLOCK_URL", database.url_through(port))
+    }
+
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self

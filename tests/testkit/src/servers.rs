@@ -367,8 +367,13 @@ impl Database {
 
     /// Returns the URL of this database with a different port on 127.0.0.1, for example the port of a proxy.
     pub fn url_through(&self, port: u16) -> String {
+        self.url_at(&format!("127.0.0.1:{port}"))
+    }
+
+    /// Returns the URL of this database with its account at `hosts`, in the form HOST:PORT or a list of them.
+    pub fn url_at(&self, hosts: &str) -> String {
         format!(
-            "mysql://{}:{}@127.0.0.1:{port}/{}",
+            "mysql://{}:{}@{hosts}/{}",
             self.user, self.password, self.name
         )
     }
