@@ -1,9 +1,35 @@
-//! A second server with the tables of a database as they are at one moment. If it replaces the first server later, all
-//! writes since that moment are lost, as after a fail-over to an asynchronous replica that lacks them.
+//! Servers beside the shared ones. A second server can have the tables of a database as they are at one moment. If it
+//! replaces the first server later, all writes since that moment are lost, as after a fail-over to an asynchronous replica
+//! that lacks them.
+
+use std::sync::OnceLock;
 
 use mysql::prelude::Queryable;
 use mysql::{Params, Row, Value};
-use testkit::servers::{Database, Server};
+use testkit::clusters::run;
+use testkit::servers::{Database, Flavour, Server};
+
+/// A server of each flavour, which starts when a test first uses it.
+type Servers = [OnceLock<Server>; 2];
+
+fn of(servers: &'static Servers, flavour: Flavour) -> &'static Server {
+    let index = usize::from(flavour == Flavour::MySql);
+    servers[index].get_or_init(|| Server::start(flavour, &[]))
+}
+
+/// Returns the second server of `flavour`, which accepts writes. All tests share it.
+pub(crate) fn second(flavour: Flavour) -> &'static Server {
+    static SERVERS: Servers = [const { OnceLock::new() }; 2];
+    of(&SERVERS, flavour)
+}
+
+/// Returns the read-only server of `flavour`. All tests share it.
+pub(crate) fn read_only(flavour: Flavour) -> &'static Server {
+    static SERVERS: Servers = [const { OnceLock::new() }; 2];
+    let server = of(&SERVERS, flavour);
+    run(server, "SET GLOBAL read_only=ON");
+    server
+}
 
 /// Copies the tables and the account of `database` to `server`. Returns the copy.
 #[track_caller]

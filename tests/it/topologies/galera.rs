@@ -3,23 +3,21 @@
 use std::thread;
 
 use mysql::prelude::Queryable;
-use testkit::cli_runner::{Dlock, Outcome, eventually};
+use testkit::cli_runner::{Dlock, eventually};
 use testkit::clusters::{Galera, galera, run, value};
 use testkit::holder::{Holder, token};
 use testkit::proxy::Proxy;
 use testkit::servers::Database;
 
-use crate::doctor::Findings;
+use super::{are_served_in_order, doctor, exec, stays};
+use crate::hosts::{dlock, host, ran, survives, url, waiter};
+use crate::queue::Queue;
 
-fn exec(database: &Database, options: &[&str]) -> Outcome {
-    Dlock::on(database, ["exec", "-q", "-a", "init"])
-        .args(options)
-        .args(["--", "echo", "ran"])
-        .run()
-}
-
-fn doctor(database: &Database) -> Findings {
-    Findings::of(Dlock::new([""; 0]).env("DLOCK_URL", database.url()))
+/// Starts a holder that connects through `proxy`.
+#[track_caller]
+fn holder(database: &Database, proxy: &Proxy) -> Holder {
+    let dlock = Dlock::through(database, proxy.port(), ["exec"]);
+    Holder::start(dlock, &["-v", "--ttl", "6s"])
 }
 
 #[test]
@@ -29,33 +27,48 @@ fn an_action_is_exclusive_over_all_nodes() {
         panic!("the cluster has three nodes");
     };
     let database = first.database("nodes");
+    exec(&database, &[]).expect(0, "ran\n", "");
     let there = second.same(&database);
-    let holder = Holder::on(&database, &[]);
+    // Named locks belong to one node, so the follower cannot wait for a leader on another one.
+    let follower = Dlock::on(&there, ["leader", "init", "--follow"]).start();
+    let holder = Holder::on(&database, &["--holder=A"]);
+    let has_printed = |text: &str| follower.stdout_so_far().ends_with(text);
+    eventually("the leader is printed", || has_printed("A\n"));
     exec(&there, &["-n"]).expect(75, "", "init is held by");
-    let findings = doctor(&there);
-    findings.reports("cluster", "warn", "a node of a Galera cluster of 3 nodes");
+    let fact = "a node of a Galera cluster of 3 nodes";
+    doctor(&there.url()).reports("cluster", "warn", fact);
     assert_eq!(holder.end().status, Some(3));
+    eventually("its end is printed", || has_printed("A\n\n"));
     exec(&there, &[]).expect(0, "ran\n", "");
 
     run(third, "SET GLOBAL wsrep_desync=ON");
     let there = third.same(&database);
     exec(&there, &[]).expect(0, "ran\n", "");
-    doctor(&there).reports("cluster", "warn", "a desynced node");
+    doctor(&there.url()).reports("cluster", "warn", "a desynced node");
     run(third, "SET GLOBAL wsrep_desync=OFF");
 }
 
 #[test]
-fn check_waits_until_a_node_that_lags_has_the_grant() {
+fn waiters_on_all_nodes_are_served_in_order() {
+    let cluster = galera();
+    let queue = Queue::with_ttl(&cluster.nodes[0], "12s");
+    are_served_in_order(queue, &cluster.nodes, || {});
+}
+
+#[test]
+fn a_holder_stays_and_check_waits_if_the_address_leads_to_a_node_that_applies_no_writes() {
     let cluster = galera();
     let second = &cluster.nodes[1];
     let database = cluster.nodes[0].database("lag");
     let there = second.same(&database);
     exec(&there, &[]).expect(0, "ran\n", "");
-
+    let proxy = Proxy::to(database.port);
     let mut root = second.admin();
-    root.query_drop("FLUSH TABLES WITH READ LOCK")
-        .expect("root has the privilege");
-    let holder = Holder::on(&database, &[]);
+    let mut lock = |statement: &str| {
+        root.query_drop(statement).expect("root has the privilege");
+    };
+    lock("FLUSH TABLES WITH READ LOCK");
+    let holder = holder(&database, &proxy);
     let granted = token(&database);
     assert_ne!(token(&there), granted, "the node lags");
     let token = granted.to_string();
@@ -67,9 +80,17 @@ fn check_waits_until_a_node_that_lags_has_the_grant() {
     eventually("the request of check waits", || {
         value(second, &query).is_some()
     });
-    root.query_drop("UNLOCK TABLES")
-        .expect("root has the privilege");
+    lock("UNLOCK TABLES");
     check.wait().expect(0, "", "");
+
+    // Neither a node that lags nor a node that applies all writes is a server to which the address has moved.
+    lock("FLUSH TABLES WITH READ LOCK");
+    let before = proxy.connections();
+    proxy.retarget(second.port());
+    stays(&holder, &database);
+    assert!(proxy.connections() > before, "the address was checked");
+    lock("UNLOCK TABLES");
+    stays(&holder, &database);
     assert_eq!(holder.end().status, Some(3));
 }
 
@@ -89,23 +110,19 @@ fn a_holder_that_moves_to_a_node_that_lags_keeps_its_lease() {
     thread::scope(|scope| {
         // The node applies this transaction after all earlier ones.
         let mut reader = second.admin();
+        let read = format!("SELECT * FROM {table}");
         eventually("the node has the table", || {
-            reader.query_drop(format!("SELECT * FROM {table}")).is_ok()
+            reader.query_drop(&read).is_ok()
         });
-        reader.query_drop("BEGIN").expect("root may begin");
-        reader
-            .query_drop(format!("SELECT * FROM {table}"))
-            .expect("the table exists");
+        for statement in ["BEGIN", &read] {
+            reader.query_drop(statement).expect("root may read");
+        }
         // With this method, the node applies no writes of the cluster until the ALTER has ended. The ALTER waits for the
         // transaction of the reader.
         scope.spawn(|| {
-            let mut root = second.admin();
-            for statement in [
-                "SET SESSION wsrep_OSU_method='RSU'".to_owned(),
-                format!("ALTER TABLE {table} COMMENT='x'"),
-            ] {
-                root.query_drop(statement).expect("root has the privilege");
-            }
+            let alter =
+                format!("SET SESSION wsrep_OSU_method='RSU'; ALTER TABLE {table} COMMENT='x'");
+            run(second, &alter);
         });
         eventually("the node applies no writes", || {
             let waits = "SELECT id FROM information_schema.processlist WHERE state LIKE 'Waiting for table metadata%'";
@@ -113,17 +130,15 @@ fn a_holder_that_moves_to_a_node_that_lags_keeps_its_lease() {
         });
         assert_eq!(earlier.end().status, Some(3));
         let proxy = Proxy::to(first.port());
-        let url = database.url_through(proxy.port());
-        let holder = Holder::start(Dlock::new(["exec"]).env("DLOCK_URL", url), &[]);
+        let holder = holder(&database, &proxy);
         let granted = token(&database);
         assert!(token(&there) < granted, "the node lags");
         proxy.retarget(second.port());
         proxy.reset();
         holder.running.wait_for_output("cannot renew init");
         reader.query_drop("COMMIT").expect("root may commit");
-        holder
-            .running
-            .wait_for_output("init is renewed again after");
+        let again = "init is renewed again after";
+        holder.running.wait_for_output(again);
         assert_eq!(token(&there), granted);
         assert_eq!(holder.end().status, Some(3));
     });
@@ -136,7 +151,9 @@ fn an_isolated_node_is_refused_and_a_forced_primary_is_reported() {
     let database = first.database("isolated");
     exec(&database, &[]).expect(0, "ran\n", "");
     let there = third.same(&database);
-    let holder = Holder::on(&database, &[]);
+    let hosts = [third.port(), first.port()].map(host);
+    let holder = Holder::start(dlock(&database, &hosts, &["exec"]), &["-v", "--ttl", "12s"]);
+    let waiter = waiter(&database, &hosts);
     let token = token(&database).to_string();
     Galera::isolate(third);
 
@@ -146,15 +163,30 @@ fn an_isolated_node_is_refused_and_a_forced_primary_is_reported() {
     check().expect(69, "", "use another node");
     run(third, "SET GLOBAL wsrep_dirty_reads=OFF");
     check().expect(69, "", "use another node");
-    assert_eq!(holder.end().status, Some(3));
-
     for options in [&["--connect-timeout", "2s"][..], &["-n"]] {
         exec(&there, options).expect(69, "", "use another node");
     }
-    let findings = doctor(&there);
+    let findings = doctor(&there.url());
     findings.reports("cluster", "fail", "component: non-Primary");
     assert_eq!(findings.status, 78, "{findings:#?}");
-    exec(&database, &[]).expect(0, "ran\n", "");
+
+    // The holder and the waiter use the next host.
+    survives(holder, &hosts[1], &database);
+    ran(waiter);
+    let outcome = dlock(
+        &database,
+        &hosts,
+        &["exec", "-v", "-a", "init", "--", "true"],
+    )
+    .run();
+    let refused = format!("{} returned error 1047", hosts[0]);
+    let skipped = format!("host {} is not used: {refused}", hosts[0]);
+    outcome.expect(0, "", &skipped);
+    let findings = doctor(&url(&database, &hosts));
+    assert_eq!(findings.status("hosts"), ["warn", "ok"]);
+    findings.reports("hosts", "warn", &refused);
+    let used = format!("{} accepts writes, and exec uses it", hosts[1]);
+    findings.reports("hosts", "ok", &used);
 
     // Both parts now accept writes. dlock cannot know this, but doctor reports that the part may not be the only one.
     run(third, "SET GLOBAL wsrep_provider_options='pc.bootstrap=1'");
@@ -163,21 +195,6 @@ fn an_isolated_node_is_refused_and_a_forced_primary_is_reported() {
     });
     let list = value(third, "SELECT @@wsrep_cluster_address").expect("a node has addresses");
     assert!(list.contains("127.0.0.1:"), "{list}");
-    doctor(&there).reports("cluster", "warn", "1 of 2 configured nodes");
+    doctor(&there.url()).reports("cluster", "warn", "1 of 2 configured nodes");
     cluster.rebuild();
-}
-
-/// Named locks belong to one node, so the follower cannot wait for a leader on another one.
-#[test]
-fn a_follower_sees_a_leader_on_another_node() {
-    let cluster = galera();
-    let database = cluster.nodes[0].database("follower");
-    exec(&database, &[]).expect(0, "ran\n", "");
-    let there = cluster.nodes[1].same(&database);
-    let follower = Dlock::on(&there, ["leader", "init", "--follow"]).start();
-    let holder = Holder::on(&database, &["--holder=A"]);
-    let has_printed = |text: &str| follower.stdout_so_far().ends_with(text);
-    eventually("the leader is printed", || has_printed("A\n"));
-    assert_eq!(holder.end().status, Some(3));
-    eventually("its end is printed", || has_printed("A\n\n"));
 }

@@ -1,25 +1,17 @@
 //! Tests on a group of three MySQL servers (Group Replication).
 
-use testkit::cli_runner::{Dlock, Outcome};
-use testkit::clusters::{Group, group, run};
+use testkit::cli_runner::eventually;
+use testkit::clusters::{Group, group, run, value};
+use testkit::command::signal;
 use testkit::holder::Holder;
 use testkit::servers::{Database, Server};
 
-use crate::doctor::Findings;
-
-fn exec(database: &Database, options: &[&str]) -> Outcome {
-    Dlock::on(database, ["exec", "-q", "-a", "init"])
-        .args(options)
-        .args(["--", "echo", "ran"])
-        .run()
-}
-
-fn doctor(database: &Database) -> Findings {
-    Findings::of(Dlock::new([""; 0]).env("DLOCK_URL", database.url()))
-}
+use super::{are_served_in_order, doctor, exec};
+use crate::hosts::{dlock, host, ran, survives, waiter};
+use crate::queue::Queue;
 
 /// Creates a database whose account may read the members of the group, and waits until the other members have it.
-pub(super) fn database(group: &Group) -> Database {
+fn database(group: &Group) -> Database {
     let primary = &group.members[0];
     let database = primary.database("group");
     let select = "GRANT SELECT ON performance_schema.replication_group_members TO";
@@ -31,108 +23,83 @@ pub(super) fn database(group: &Group) -> Database {
 
 #[track_caller]
 fn is_refused(database: &Database, reason: &str, advice: &str) {
-    let short = ["--connect-timeout", "1s"];
-    for options in [&short[..], &["-n"]] {
+    for options in [&["--connect-timeout", "1s"][..], &["-n"]] {
         let outcome = exec(database, options);
         outcome.expect(69, "", reason);
         outcome.expect(69, "", advice);
     }
-    let findings = doctor(database);
+    let findings = doctor(&database.url());
     let fix = findings.reports("cluster", "fail", reason);
     assert!(fix.contains(advice), "{findings:#?}");
     assert_eq!(findings.status, 78, "{findings:#?}");
 }
 
-fn address(server: &Server) -> String {
-    format!("127.0.0.1:{}", server.port())
+fn server_uuid(server: &Server) -> String {
+    value(server, "SELECT @@server_uuid").expect("a value")
 }
 
 #[test]
-fn the_primary_is_used_and_a_secondary_names_it() {
+fn only_the_primary_is_used_by_an_account_that_sees_the_group() {
     let group = group();
-    let database = database(&group);
-    let [primary, secondary, _] = &group.members[..] else {
-        panic!("the group has three members");
-    };
+    let (primary, secondary) = (&group.members[0], &group.members[1]);
+    let database = primary.database("blind");
+    let grant = "GRANT SELECT ON performance_schema.replication_group_members TO";
+    exec(&database, &[]).expect(77, "", grant);
+    let findings = doctor(&database.url());
+    let fix = findings.reports("cluster", "fail", "cannot see the members of the group");
+    // The fix works.
+    run(primary, &fix);
     let holder = Holder::on(&database, &[]);
     exec(&database, &["-n"]).expect(75, "", "init is held by");
     assert_eq!(holder.end().status, Some(3));
-    let findings = doctor(&database);
-    findings.reports(
-        "cluster",
-        "ok",
-        "the primary of a group with 3 online members",
-    );
+    let findings = doctor(&database.url());
+    let fact = "the primary of a group with 3 online members";
+    findings.reports("cluster", "ok", fact);
     findings.are_good_except(&["replication"]);
+    group.wait_applied();
+    let advice = format!("use the primary, {}", host(primary.port()));
     let there = secondary.same(&database);
-    is_refused(
-        &there,
-        "a secondary of a group",
-        &format!("use the primary, {}", address(primary)),
-    );
+    is_refused(&there, "a secondary of a group", &advice);
 }
 
 #[test]
-fn an_account_that_cannot_see_the_group_is_refused() {
-    let group = group();
-    let database = group.members[0].database("blind");
-    let grant = "GRANT SELECT ON performance_schema.replication_group_members TO";
-    exec(&database, &[]).expect(77, "", grant);
-    let findings = doctor(&database);
-    let fix = findings.reports("cluster", "fail", "cannot see the members of the group");
-    // The fix works.
-    run(&group.members[0], &fix);
-    exec(&database, &[]).expect(0, "ran\n", "");
-}
-
-#[test]
-fn a_member_outside_its_group_is_refused_although_it_accepts_writes() {
+fn a_primary_outside_its_group_is_refused_and_holders_follow_when_it_returns() {
     let group = group();
     let database = database(&group);
-    let outside = &group.members[2];
-    run(outside, "STOP GROUP_REPLICATION");
-    run(outside, "SET GLOBAL super_read_only=OFF");
-    run(outside, "SET GLOBAL read_only=OFF");
-    let there = outside.same(&database);
-    let before = testkit::clusters::value(outside, "SELECT @@gtid_executed");
-    is_refused(
-        &there,
-        "OFFLINE and not an ONLINE member",
-        "use an ONLINE member",
-    );
-    let after = testkit::clusters::value(outside, "SELECT @@gtid_executed");
-    assert_eq!(
-        before, after,
-        "dlock has written to a server outside the group"
-    );
-    run(outside, "START GROUP_REPLICATION");
-    group.wait_healthy();
-}
-
-#[test]
-fn a_holder_stops_when_its_member_leaves_the_group() {
-    let group = group();
-    let database = database(&group);
-    let (primary, other) = (&group.members[0], &group.members[1]);
+    let (first, second) = (&group.members[0], &group.members[1]);
     let holder = Holder::on(&database, &["--ttl", "6s"]);
-    run(primary, "STOP GROUP_REPLICATION");
-    run(primary, "SET GLOBAL super_read_only=OFF");
-    run(primary, "SET GLOBAL read_only=OFF");
+    for statement in [
+        "STOP GROUP_REPLICATION",
+        "SET GLOBAL super_read_only=OFF",
+        "SET GLOBAL read_only=OFF",
+    ] {
+        run(first, statement);
+    }
     // The member accepts writes again, so only the check of the member refuses the renewals.
     let outcome = holder.running.wait();
-    assert_eq!(outcome.status, Some(76), "{outcome:#?}");
-    assert!(
-        outcome.stderr.contains("not an ONLINE member"),
-        "{outcome:#?}"
-    );
-    run(primary, "START GROUP_REPLICATION");
+    outcome.expect(76, "", "not an ONLINE member");
+    let before = value(first, "SELECT @@gtid_executed");
+    let reason = "OFFLINE and not an ONLINE member";
+    is_refused(&database, reason, "use an ONLINE member");
+    let after = value(first, "SELECT @@gtid_executed");
+    assert_eq!(before, after, "dlock has written outside the group");
+    run(first, "START GROUP_REPLICATION");
     group.wait_healthy();
-    let uuid = testkit::clusters::value(primary, "SELECT @@server_uuid").expect("a value");
+
+    // Another member is the primary now.
+    let primary = "SELECT member_port FROM performance_schema.replication_group_members WHERE member_role='PRIMARY'";
+    let primary = value(second, primary).expect("the group has a primary");
+    let hosts = [format!("127.0.0.1:{primary}"), host(first.port())];
+    let holder = Holder::start(dlock(&database, &hosts, &["exec"]), &["-v", "--ttl", "12s"]);
+    let waiter = waiter(&database, &hosts);
+    let uuid = server_uuid(first);
     run(
-        other,
+        first,
         &format!("DO group_replication_set_as_primary('{uuid}')"),
     );
     group.wait_healthy();
+    survives(holder, &hosts[1], &database);
+    ran(waiter);
 }
 
 #[test]
@@ -140,41 +107,41 @@ fn a_member_without_a_majority_is_refused_without_waiting() {
     let group = group();
     let database = database(&group);
     let primary = &group.members[0];
-    for frozen in &group.members[1..] {
-        testkit::command::signal(frozen.pid(), "STOP");
-    }
-    testkit::cli_runner::eventually("the primary has no majority", || {
+    let to_others = |name| {
+        for member in &group.members[1..] {
+            signal(member.pid(), name);
+        }
+    };
+    to_others("STOP");
+    eventually("the primary has no majority", || {
         let lost = "SELECT COUNT(*) FROM performance_schema.replication_group_members \
                     WHERE member_state='UNREACHABLE'";
-        testkit::clusters::value(primary, lost).as_deref() == Some("2")
+        value(primary, lost).as_deref() == Some("2")
     });
     is_refused(&database, "it reaches 1 of 3 members", "has a majority");
-    for frozen in &group.members[1..] {
-        testkit::command::signal(frozen.pid(), "CONT");
-    }
+    to_others("CONT");
     group.wait_healthy();
     // The first requests may wait until the members that were frozen have caught up.
-    testkit::cli_runner::eventually("the primary is used again", || {
+    eventually("the primary is used again", || {
         exec(&database, &[]).status == Some(0)
     });
 }
 
 #[test]
-fn every_member_of_a_multi_primary_group_is_used() {
+fn every_member_of_a_multi_primary_group_is_used_and_waiters_are_served_in_order() {
     let group = group();
     let database = database(&group);
-    run(
-        &group.members[0],
-        "DO group_replication_switch_to_multi_primary_mode()",
-    );
+    let first = &group.members[0];
+    run(first, "DO group_replication_switch_to_multi_primary_mode()");
     let there = group.members[1].same(&database);
     let holder = Holder::on(&database, &[]);
     exec(&there, &["-n"]).expect(75, "", "init is held by");
-    doctor(&there).reports("cluster", "warn", "every member accepts writes");
+    doctor(&there.url()).reports("cluster", "warn", "every member accepts writes");
     assert_eq!(holder.end().status, Some(3));
-    let uuid =
-        testkit::clusters::value(&group.members[0], "SELECT @@server_uuid").expect("a value");
+    let queue = Queue::of(database, "12s");
+    are_served_in_order(queue, &group.members, || group.wait_applied());
+    let uuid = server_uuid(first);
     let back = format!("DO group_replication_switch_to_single_primary_mode('{uuid}')");
-    run(&group.members[0], &back);
+    run(first, &back);
     group.wait_healthy();
 }

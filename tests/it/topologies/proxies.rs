@@ -1,6 +1,5 @@
 //! Tests behind HAProxy and MySQL Router.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
@@ -9,7 +8,8 @@ use testkit::holder::Holder;
 use testkit::middle::Middle;
 use testkit::servers::{Flavour, shared};
 
-use crate::doctor::Findings;
+use super::doctor;
+use crate::faults::on_each;
 use crate::queue::{Queue, expect_success};
 
 /// Asserts that holders and waiters work at `url`, and that doctor finds no problem.
@@ -28,21 +28,16 @@ fn works(url: &str) {
     let outcome = waiter.wait();
     outcome.expect(0, "ran\n", "init is held by");
     assert!(!outcome.stderr.contains("named locks"), "{outcome:#?}");
-    let findings = Findings::of(Dlock::new([""; 0]).env("DLOCK_URL", url));
-    findings.are_good_except(&["proxy"]);
+    doctor(url).are_good_except(&["proxy"]);
 }
 
 #[test]
-fn dlock_works_behind_haproxy() {
-    for flavour in Flavour::ALL {
+fn dlock_works_behind_haproxy_and_mysql_router() {
+    on_each(|flavour| {
         let server = shared(flavour);
         let middle = Middle::haproxy(server);
         works(&server.database("haproxy").url_through(middle.port()));
-    }
-}
-
-#[test]
-fn dlock_works_behind_mysql_router() {
+    });
     let server = shared(Flavour::MySql);
     let middle = Middle::router(server, false);
     works(&server.database("router").url_through(middle.port()));
@@ -55,17 +50,12 @@ fn a_router_that_shares_connections_is_refused_with_advice() {
     let url = server.database("shared").url_through(middle.port());
     let url = format!("{url}?ssl-mode=required");
     let started = Instant::now();
-    Dlock::new(["exec", "-a", "init", "--", "true"])
-        .env("DLOCK_URL", &url)
-        .run()
-        .expect(
-            78,
-            "",
-            "set connection_sharing=0 in the route that dlock uses",
-        );
+    let exec = Dlock::new(["exec", "-a", "init", "--", "true"]).env("DLOCK_URL", &url);
+    let advice = "set connection_sharing=0 in the route that dlock uses";
+    exec.run().expect(78, "", advice);
     // dlock does not retry. The default of --connect-timeout is much longer.
     assert!(started.elapsed() < Duration::from_secs(30));
-    let findings = Findings::of(Dlock::new([""; 0]).env("DLOCK_URL", &url));
+    let findings = doctor(&url);
     let fix = findings.reports("proxy", "fail", "error 4501");
     assert!(fix.contains("connection_sharing=0"), "{fix}");
     assert_eq!(findings.status, 78, "{findings:#?}");
@@ -76,90 +66,65 @@ fn a_router_that_shares_connections_is_refused_with_advice() {
 const SILENCE: &str = "ends connections that are silent for 2s";
 
 #[test]
-fn waiters_keep_their_positions_and_ages_behind_a_proxy_that_ends_silent_connections() {
-    thread::scope(|scope| {
-        for flavour in Flavour::ALL {
-            scope.spawn(move || {
-                let server = shared(flavour);
-                let middle = Middle::haproxy_with_timeout(server, "2s");
-                // Until it knows the limit, the holder is silent for 5 seconds, and loses the queue lock at each end.
-                let mut queue = Queue::with_ttl(server, "30s");
-                let url = queue.database.url_through(middle.port());
-                let holder = queue.holder_through(&url);
-                let mut waiters = Vec::new();
-                for name in ["a", "b", "c", "d"] {
-                    waiters.push(queue.contender(name, &[]).env("DLOCK_URL", &url).start());
-                    let entry = format!("dlock_waiter WHERE holder='{name}'");
-                    eventually("the waiter has its entry", || queue.count(&entry) == 1);
-                }
-                // A contender searches for dead entries only if the first entry is old enough.
-                (queue.admin)
-                    .query_drop("UPDATE dlock_waiter SET enqueued_at=enqueued_at-INTERVAL 1 HOUR")
-                    .expect("root has the privilege");
-                let read = "SELECT position,enqueued_at FROM dlock_waiter ORDER BY holder";
-                let entries = |queue: &mut Queue| -> Vec<(u64, String)> {
-                    queue.admin.query(read).expect("the entries can be read")
-                };
-                let before = entries(&mut queue);
-                // A queue head reads the record every second.
-                holder.wait_for_output(SILENCE);
-                eventually("the other waiters know the limit", || {
-                    let know = |waiter: &&Running| waiter.stderr_so_far().contains(SILENCE);
-                    waiters.iter().filter(know).count() >= 3
-                });
-                // Each of them now starts a new wait every second on one connection.
-                let now: Option<String> = (queue.admin)
-                    .query_first("SELECT UTC_TIMESTAMP(6)")
-                    .expect("the server responds");
-                let now = now.expect("the query returns one row");
-                let waits = format!("dlock_waiter WHERE last_seen_at>'{now}'");
-                eventually("all waiters are connected", || queue.count(&waits) == 4);
-                assert_eq!(entries(&mut queue), before, "{flavour}");
-                let head = "SELECT CAST(holder AS CHAR) FROM dlock_waiter WHERE session_id=IS_USED_LOCK(\
+fn holders_and_waiters_keep_a_connection_behind_a_proxy_that_ends_silent_ones() {
+    on_each(|flavour| {
+        let server = shared(flavour);
+        let middle = Middle::haproxy_with_timeout(server, "2s");
+        // Until it knows the limit, the holder is silent for 5 seconds, and loses the queue lock at each end.
+        let mut queue = Queue::with_ttl(server, "30s");
+        let url = queue.database.url_through(middle.port());
+        let holder = queue.holder_through(&url);
+        let mut waiters = Vec::new();
+        for name in ["a", "b", "c", "d"] {
+            waiters.push(queue.contender(name, &[]).env("DLOCK_URL", &url).start());
+            let entry = format!("dlock_waiter WHERE holder='{name}'");
+            eventually("the waiter has its entry", || queue.count(&entry) == 1);
+        }
+        // A contender searches for dead entries only if the first entry is old enough.
+        (queue.admin)
+            .query_drop("UPDATE dlock_waiter SET enqueued_at=enqueued_at-INTERVAL 1 HOUR")
+            .expect("root has the privilege");
+        let read = "SELECT position,enqueued_at FROM dlock_waiter ORDER BY holder";
+        let entries = |queue: &mut Queue| -> Vec<(u64, String)> {
+            queue.admin.query(read).expect("the entries can be read")
+        };
+        let before = entries(&mut queue);
+        // A queue head reads the record every second.
+        holder.wait_for_output(SILENCE);
+        eventually("the other waiters know the limit", || {
+            let know = |waiter: &&Running| waiter.stderr_so_far().contains(SILENCE);
+            waiters.iter().filter(know).count() >= 3
+        });
+        // Each of them now starts a new wait every second on one connection.
+        let now: Option<String> = (queue.admin)
+            .query_first("SELECT UTC_TIMESTAMP(6)")
+            .expect("the server responds");
+        let now = now.expect("the query returns one row");
+        let waits = format!("dlock_waiter WHERE last_seen_at>'{now}'");
+        eventually("all waiters are connected", || queue.count(&waits) == 4);
+        assert_eq!(entries(&mut queue), before, "{flavour}");
+        let head = "SELECT CAST(holder AS CHAR) FROM dlock_waiter WHERE session_id=IS_USED_LOCK(\
                             CONCAT('dlock:',LEFT(SHA2(CONCAT(CAST(DATABASE() AS BINARY),x'00','init'),256),40)))";
-                eventually("the first waiter is the queue head", || {
-                    let head: Option<String> = queue.admin.query_first(head).expect("it can be read");
-                    head.as_deref() == Some("a")
-                });
-                queue.let_go();
-                holder.wait().expect(3, "", SILENCE);
-                expect_success(waiters);
-                assert_eq!(queue.served(), ["a", "b", "c", "d"], "{flavour}");
-            });
-        }
-    });
-}
-
-#[test]
-fn a_holder_renews_more_often_behind_a_proxy_that_ends_silent_connections() {
-    thread::scope(|scope| {
-        for flavour in Flavour::ALL {
-            scope.spawn(move || {
-                let server = shared(flavour);
-                let middle = Middle::haproxy_with_timeout(server, "4s");
-                let database = server.database("silence");
-                let dlock = Dlock::new(["exec", "-v"])
-                    .env("DLOCK_URL", database.url_through(middle.port()));
-                // Without a proxy, the holder is silent for 5 seconds.
-                let holder = Holder::start(dlock, &["--ttl", "30s"]);
-                holder
-                    .running
-                    .wait_for_output("ends connections that are silent for 4s");
-                let mut admin = database.admin_conn();
-                let mut read = || {
-                    admin
-                        .query_first::<(u64, u64), _>("SELECT session_id,renewals FROM dlock_lock")
-                        .expect("the row can be read")
-                        .expect("the row exists")
-                };
-                // The holder prints the message before it connects again.
-                let (_, before) = read();
-                eventually("the holder is connected again", || read().1 > before);
-                let (session, before) = read();
-                eventually("the holder renews four times", || read().1 >= before + 4);
-                assert_eq!(read().0, session, "{flavour}");
-                assert_eq!(holder.end().status, Some(3), "{flavour}");
-            });
-        }
+        eventually("the first waiter is the queue head", || {
+            let head: Option<String> = queue.admin.query_first(head).expect("it can be read");
+            head.as_deref() == Some("a")
+        });
+        let read = "SELECT session_id,renewals FROM dlock_lock";
+        let mut read = || -> (u64, u64) {
+            let row = queue.admin.query_first(read).expect("the row can be read");
+            row.expect("the row exists")
+        };
+        let (mut session, mut before) = read();
+        eventually("the holder renews four times in one session", || {
+            let (current, renewals) = read();
+            if current != session {
+                (session, before) = (current, renewals);
+            }
+            renewals >= before + 4
+        });
+        queue.let_go();
+        holder.wait().expect(3, "", SILENCE);
+        expect_success(waiters);
+        assert_eq!(queue.served(), ["a", "b", "c", "d"], "{flavour}");
     });
 }
