@@ -197,7 +197,7 @@ fn world_writable_folder_is_refused() {
 fn errors_contain_file_and_line() {
     for (text, wanted) in [
         ("user=S3NTINEL", ":1: the option is not in a [group]"),
-        ("\n[client", ":2: the group has no closing ]"),
+        ("\n[S3NTINEL", ":2: the group has no closing ]"),
         (
             "[client]\npassword S3NTINEL",
             ":2: the line is not an option; write KEY = VALUE",

@@ -260,6 +260,29 @@ fn command_line_overrides_the_environment() {
     assert_eq!(found.address, Address::Socket("/s".into()));
 }
 
+#[test]
+fn misplaced_password_of_a_url_is_not_shown() {
+    for text in [
+        "mysql://u:S3NTINEL#w@host/db",
+        "mysql://u:S3NTINEL%zz@host/db",
+        "mysql://u:S3NTINEL w@host/db",
+        "mysql://u:S3NTINEL@host:S3NTINEL/db",
+        "mysql://u:S3NTINEL@[::1/db",
+        "mysql://u:S3NTINEL@/db",
+        "mysql://u:S3NTINEL@host/db/S3NTINEL",
+        "mysql://u@host/db#S3NTINEL",
+        "mysql://host:S3NTINEL/db",
+        "mysql:u:S3NTINEL@host/db",
+        "mysql:/u:S3NTINEL@host/db",
+        "postgres://u:S3NTINEL@host/db",
+        "S3NTINEL",
+    ] {
+        let error = target(&url(text), none).expect_err(text);
+        assert!(!error.to_string().contains("S3NTINEL"), "{error}");
+        assert_eq!(error.status(), Status::USAGE);
+    }
+}
+
 /// Returns the settings in `args` with two configuration files that contain `user` and `system`.
 fn with_config(
     args: &ConnectionArgs,
