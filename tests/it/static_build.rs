@@ -6,7 +6,7 @@ mod empty_root;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::process::{Command, Output};
 
 use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
@@ -23,61 +23,24 @@ pub(crate) fn program() -> PathBuf {
     let programs = hosts.map(|host| host.path().join("debug/dlock"));
     let program = programs.into_iter().find(|program| program.exists());
     let program = program.unwrap_or(folder);
-    up_to_date(&program, "make static");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    // `find` fails if the program is missing.
+    let newer = run(Command::new("find").arg(source).arg("-newer").arg(&program));
+    let is_current = newer.status.success() && newer.stdout.is_empty();
+    let name = program.display();
     assert!(
-        !has_dynamic_loader(&program),
-        "{} is not static",
-        program.display()
+        is_current,
+        "{name} is missing or older than the sources: make static"
     );
+    let linked = run(Command::new("ldd").arg(&program).env("LC_ALL", "C"));
+    let is_dynamic = String::from_utf8_lossy(&linked.stdout).contains("ld-");
+    assert!(!is_dynamic, "{name} is not static");
     program
 }
 
-/// Fails if the program `path` is missing or older than the sources. The failure message contains `command`, which
-/// builds the program.
 #[track_caller]
-fn up_to_date(path: &Path, command: &str) {
-    let built = changed(path).unwrap_or(SystemTime::UNIX_EPOCH);
-    let newest = newest(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
-    assert!(
-        built >= newest,
-        "{} is missing or older than the sources: {command}",
-        path.display()
-    );
-}
-
-fn changed(path: &Path) -> Option<SystemTime> {
-    fs::metadata(path).and_then(|data| data.modified()).ok()
-}
-
-/// Returns the modification time of the newest file below `folder`.
-fn newest(folder: &Path) -> SystemTime {
-    let entries = fs::read_dir(folder).expect("src can be read");
-    let times = entries.map(|entry| {
-        let path = entry.expect("src can be read").path();
-        match path.is_dir() {
-            true => newest(&path),
-            false => changed(&path).expect("the source file exists"),
-        }
-    });
-    times.max().unwrap_or(SystemTime::UNIX_EPOCH)
-}
-
-/// Returns true if the ELF file `program` specifies a dynamic loader.
-fn has_dynamic_loader(program: &Path) -> bool {
-    const PT_INTERP: u64 = 3;
-    let text = fs::read(program).expect("the program can be read");
-    let number = |at: usize, size: usize| {
-        let bytes = text[at..at + size].iter().rev();
-        bytes.fold(0, |number: u64, byte| number << 8 | u64::from(*byte))
-    };
-    let index = |number: u64| usize::try_from(number).expect("the number fits");
-    let (table, size, count) = (
-        index(number(32, 8)),
-        index(number(54, 2)),
-        index(number(56, 2)),
-    );
-    assert!(count > 0, "the file has no program headers");
-    (0..count).any(|header| number(table + header * size, 4) == PT_INTERP)
+fn run(command: &mut Command) -> Output {
+    command.output().expect("the program runs")
 }
 
 #[test]

@@ -3,8 +3,8 @@
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, SslOpts};
@@ -14,11 +14,13 @@ use rcgen::{
 };
 use tempfile::TempDir;
 use testkit::cli_runner::Dlock;
-use testkit::command::Stage;
 use testkit::network::resolving;
 use testkit::on_each_flavour;
 use testkit::proxy::{Proxy, packet};
 use testkit::servers::{Database, Flavour, Server, shared};
+
+use crate::doctor::execute;
+use crate::faults::on_each;
 
 /// The host name in the server's certificate.
 pub(crate) const NAME: &str = "db.test";
@@ -78,30 +80,19 @@ impl TestCerts {
     }
 }
 
-/// A server with [`TestCerts`].
+/// A server with [`TestCerts`] that accepts TCP connections only with TLS.
 pub(crate) struct TlsServer {
     server: Server,
     pub(crate) certs: TestCerts,
 }
 
 impl TlsServer {
-    /// Returns the server of this flavour that the tests in this file share. The server stops when the last test that
-    /// uses it ends.
+    /// Returns the server of this flavour that all tests share. The first call starts the server.
     #[track_caller]
-    pub(crate) fn shared(flavour: Flavour) -> Arc<Self> {
-        static MARIADB: Mutex<Weak<TlsServer>> = Mutex::new(Weak::new());
-        static MYSQL: Mutex<Weak<TlsServer>> = Mutex::new(Weak::new());
-        let slot = match flavour {
-            Flavour::MariaDb => &MARIADB,
-            Flavour::MySql => &MYSQL,
-        };
-        // A thread that panicked while it held this mutex has not changed the slot.
-        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        slot.upgrade().unwrap_or_else(|| {
-            let server = Arc::new(Self::start(flavour));
-            *slot = Arc::downgrade(&server);
-            server
-        })
+    pub(crate) fn shared(flavour: Flavour) -> &'static Self {
+        static SERVERS: [OnceLock<TlsServer>; 2] = [const { OnceLock::new() }; 2];
+        let server = &SERVERS[usize::from(flavour == Flavour::MySql)];
+        server.get_or_init(|| Self::start(flavour))
     }
 
     #[track_caller]
@@ -113,6 +104,7 @@ impl TlsServer {
             option("ssl-ca", "ca"),
             option("ssl-cert", "server"),
             option("ssl-key", "server-key"),
+            "--require-secure-transport=ON".to_owned(),
         ];
         let options = options.each_ref().map(String::as_str);
         Self {
@@ -126,127 +118,103 @@ impl TlsServer {
     #[track_caller]
     pub(crate) fn database(&self, require: &str) -> Database {
         let database = self.server.database("tls");
-        Dlock::on(&database, ["setup"])
-            .run()
-            .expect(0, "", "in place");
-        let require = format!("ALTER USER '{}'@'%' REQUIRE {require}", database.user);
-        database
-            .admin_conn()
-            .query_drop(require)
-            .expect("root has all privileges");
-        database
-    }
-
-    /// Returns a `dlock exec` that connects to `database` by the host name `host`. [`NAME`] resolves to 127.0.0.1.
-    /// [`echo`] adds the command.
-    fn exec(&self, database: &Database, host: &str) -> Dlock {
-        let Database {
-            name,
-            user,
-            password,
-            ..
-        } = database;
-        let url = format!(
-            "mysql://{user}:{password}@{host}:{}/{name}",
-            self.server.port()
+        let setup = Dlock::new(["setup"]).env("DLOCK_URL", database.socket_url());
+        setup.run().expect(0, "", "in place");
+        let user = &database.user;
+        execute(
+            &database,
+            &format!("ALTER USER '{user}'@'%' REQUIRE {require}"),
         );
-        // A server on a busy machine may not respond within the time limit of one attempt, so dlock may retry.
-        let dlock = Dlock::new(["exec", "-a", "init"]).env("DLOCK_URL", url);
-        resolving(dlock, &format!("{NAME}=127.0.0.1"))
+        database
     }
 }
 
-/// Adds the command `echo ran` after all options.
-fn echo(dlock: Dlock) -> Dlock {
-    dlock.arg("--").arg("echo").arg("ran")
+/// Returns a `dlock exec` of `echo ran` with `options` that connects to `database` by the host name `host`. [`NAME`]
+/// resolves to 127.0.0.1.
+fn echo(database: &Database, host: &str, options: &[&str]) -> Dlock {
+    // A server on a busy machine may not respond within the time limit of one attempt. With -q, a retry prints nothing.
+    let url = database.url_at(&format!("{host}:{}", database.port));
+    let dlock = Dlock::new(["exec", "-q", "-a", "init"]).env("DLOCK_URL", url);
+    let dlock = dlock.args(options).args(["--", "echo", "ran"]);
+    resolving(dlock, &format!("{NAME}=127.0.0.1"))
 }
 
 #[test]
 fn each_ssl_mode_accepts_exactly_what_it_documents() {
-    for flavour in Flavour::ALL {
-        let tls = TlsServer::shared(flavour);
-        // The server accepts this account only over TLS.
-        let database = tls.database("SSL");
-        let other_host = "127.0.0.1";
-        for (mode, authority, host, refused) in [
-            ("disabled", None, NAME, Some((77, "--ssl-mode"))),
-            ("required", None, NAME, None),
-            ("required", None, other_host, None),
-            ("required", Some("other"), NAME, None),
-            ("verify_ca", Some("ca"), NAME, None),
-            ("verify_ca", Some("ca"), other_host, None),
-            (
-                "verify_ca",
-                Some("other"),
-                NAME,
-                Some((78, "--ssl-mode verify_ca is in force")),
-            ),
-            (
-                "verify_ca",
-                None,
-                NAME,
-                Some((78, "server's certificate authority with --ssl-ca")),
-            ),
-            ("verify_identity", Some("ca"), NAME, None),
-            (
-                "verify_identity",
-                Some("ca"),
-                other_host,
-                Some((78, "or set --ssl-mode verify_ca to accept any name")),
-            ),
-            (
-                "verify_identity",
-                Some("other"),
-                NAME,
-                Some((78, "--ssl-mode verify_identity is in force")),
-            ),
-            (
-                "verify_identity",
-                None,
-                NAME,
-                Some((78, "server's certificate authority with --ssl-ca")),
-            ),
-        ] {
-            let mut dlock = tls.exec(&database, host).arg("--ssl-mode").arg(mode);
-            if let Some(authority) = authority {
-                dlock = dlock.arg("--ssl-ca").arg(tls.certs.path(authority));
-            }
-            let outcome = echo(dlock).run();
-            println!("{flavour}, {mode} with {authority:?} for {host}");
-            match refused {
-                None => outcome.expect(0, "ran\n", ""),
-                Some((status, why)) => outcome.expect(status, "", why),
-            }
+    let flavour = Flavour::of_this_test();
+    let tls = TlsServer::shared(flavour);
+    // The server accepts this account only over TLS.
+    let database = tls.database("SSL");
+    let other_host = "127.0.0.1";
+    for (mode, authority, host, status, why) in [
+        ("required", None, NAME, 0, ""),
+        ("required", None, other_host, 0, ""),
+        ("required", Some("other"), NAME, 0, ""),
+        ("verify_ca", Some("ca"), NAME, 0, ""),
+        ("verify_ca", Some("ca"), other_host, 0, ""),
+        (
+            "verify_ca",
+            Some("other"),
+            NAME,
+            78,
+            "--ssl-mode verify_ca is in force",
+        ),
+        (
+            "verify_ca",
+            None,
+            NAME,
+            78,
+            "server's certificate authority with --ssl-ca",
+        ),
+        ("verify_identity", Some("ca"), NAME, 0, ""),
+        (
+            "verify_identity",
+            Some("ca"),
+            other_host,
+            78,
+            "or set --ssl-mode verify_ca to accept any name",
+        ),
+        (
+            "verify_identity",
+            Some("other"),
+            NAME,
+            78,
+            "--ssl-mode verify_identity is in force",
+        ),
+        (
+            "verify_identity",
+            None,
+            NAME,
+            78,
+            "server's certificate authority with --ssl-ca",
+        ),
+    ] {
+        println!("{flavour}, {mode} with {authority:?} for {host}");
+        let authority = authority.map(|name| tls.certs.path(name));
+        let mut options = vec!["--ssl-mode", mode];
+        if let Some(authority) = &authority {
+            options.extend(["--ssl-ca", text(authority)]);
         }
+        let stdout = if status == 0 { "ran\n" } else { "" };
+        echo(&database, host, &options)
+            .run()
+            .expect(status, stdout, why);
     }
+    // Variables and the URL have the same settings.
+    let ca = tls.certs.path("ca");
+    let ca = text(&ca);
+    let variables = echo(&database, NAME, &[])
+        .env("DLOCK_SSL_MODE", "VERIFY_IDENTITY")
+        .env("DLOCK_SSL_CA", ca);
+    variables.run().expect(0, "ran\n", "");
+    let url = database.url_at(&format!("{NAME}:{}", database.port));
+    let url = format!("{url}?ssl-mode=verify_identity&ssl-ca={ca}");
+    let by_url = echo(&database, NAME, &[]).env("DLOCK_URL", url);
+    by_url.run().expect(0, "ran\n", "");
 }
 
-#[test]
-fn url_and_variables_configure_tls_like_options() {
-    for flavour in Flavour::ALL {
-        let tls = TlsServer::shared(flavour);
-        let database = tls.database("SSL");
-        let ca = tls.certs.path("ca");
-        let by_variable = tls
-            .exec(&database, NAME)
-            .env("DLOCK_SSL_MODE", "VERIFY_IDENTITY")
-            .env("DLOCK_SSL_CA", &ca);
-        echo(by_variable).run().expect(0, "ran\n", "");
-        let Database {
-            name,
-            user,
-            password,
-            ..
-        } = &database;
-        let url = format!(
-            "mysql://{user}:{password}@{NAME}:{}/{name}?ssl-mode=verify_identity&ssl-ca={}",
-            tls.server.port(),
-            ca.display(),
-        );
-        echo(tls.exec(&database, NAME).env("DLOCK_URL", url))
-            .run()
-            .expect(0, "ran\n", "");
-    }
+fn text(path: &Path) -> &str {
+    path.to_str().expect("the path is UTF-8")
 }
 
 #[test]
@@ -254,95 +222,58 @@ fn client_certificate_logs_in_to_an_account_that_requires_it() {
     for flavour in Flavour::ALL {
         let tls = TlsServer::shared(flavour);
         let database = tls.database("X509");
-        let run = || {
-            let dlock = tls.exec(&database, NAME);
-            dlock.arg("--ssl-ca").arg(tls.certs.path("ca"))
-        };
-        let [cert, key] = ["client", "client-key"].map(|name| tls.certs.path(name));
-        let with = run()
-            .arg("--ssl-cert")
-            .arg(&cert)
-            .arg("--ssl-key")
-            .arg(&key);
-        echo(with).run().expect(0, "ran\n", "");
-        echo(run()).run().expect(77, "", "Access denied");
-        // dlock refuses a certificate without a key, and a key without a certificate, before it connects.
-        echo(run().arg("--ssl-cert").arg(&cert)).run().expect(
-            64,
-            "",
-            "also set --ssl-key (DLOCK_SSL_KEY)",
-        );
-        echo(run().arg("--ssl-key").arg(&key)).run().expect(
-            64,
-            "",
-            "also set --ssl-cert (DLOCK_SSL_CERT)",
-        );
+        let [ca, cert, key] = ["ca", "client", "client-key"].map(|name| tls.certs.path(name));
+        let options = [
+            "--ssl-ca",
+            text(&ca),
+            "--ssl-cert",
+            text(&cert),
+            "--ssl-key",
+            text(&key),
+        ];
+        let run = |options| echo(&database, NAME, options).run();
+        run(&options).expect(0, "ran\n", "");
+        run(&options[..2]).expect(77, "", "Access denied");
+        // dlock refuses a certificate without a key before it connects.
+        run(&options[..4]).expect(64, "", "also set --ssl-key (DLOCK_SSL_KEY)");
     }
 }
 
 #[test]
 fn unreadable_certificate_file_is_named() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("tls_files");
-        let stage = Stage::new();
-        let missing = stage.path("missing.pem");
-        let missing = missing.to_str().expect("the path is UTF-8");
-        let run = || {
-            Dlock::on(
-                &database,
-                [
-                    "exec",
-                    "-n",
-                    "-a",
-                    "init",
-                    "--connect-timeout",
-                    "0",
-                    "--ssl-mode",
-                    "required",
-                ],
-            )
-        };
-        echo(run().arg("--ssl-ca").arg(missing))
-            .run()
-            .expect(78, "", missing);
-        echo(
-            run()
-                .arg("--ssl-cert")
-                .arg(missing)
-                .arg("--ssl-key")
-                .arg(missing),
-        )
-        .run()
-        .expect(78, "", missing);
+    let database = shared(Flavour::of_this_test()).database("tls_files");
+    let missing = "/no/such/file.pem";
+    for files in [
+        &["--ssl-ca", missing][..],
+        &["--ssl-cert", missing, "--ssl-key", missing],
+    ] {
+        let required = ["--connect-timeout", "0", "--ssl-mode", "required"];
+        let dlock = echo(&database, "127.0.0.1", &[&required[..], files].concat());
+        dlock.run().expect(78, "", missing);
     }
 }
 
 on_each_flavour!(server_without_tls_is_refused_and_the_fix_is_named);
 fn server_without_tls_is_refused_and_the_fix_is_named(flavour: Flavour) {
-    let without = match flavour {
-        Flavour::MariaDb => "--skip-ssl",
-        Flavour::MySql => "--tls-version=",
+    let without;
+    let server = match flavour {
+        // MariaDB 10.11 has no certificate unless its options name one.
+        Flavour::MariaDb => shared(flavour),
+        Flavour::MySql => {
+            without = Server::start(flavour, &["--tls-version="]);
+            &without
+        }
     };
-    let server = Server::start(flavour, &[without]);
     let database = server.database("no_tls");
-    let run = || Dlock::on(&database, ["exec", "-n", "-a", "init"]);
+    let run = |host, options: &[&str]| echo(&database, host, options).run();
+    let fix = "set --ssl-mode disabled (DLOCK_SSL_MODE)";
     for mode in ["required", "verify_ca", "verify_identity"] {
-        echo(run().arg("--ssl-mode").arg(mode)).run().expect(
-            78,
-            "",
-            "set --ssl-mode disabled (DLOCK_SSL_MODE)",
-        );
+        run("127.0.0.1", &["--ssl-mode", mode]).expect(78, "", fix);
     }
-    echo(run().arg("--ssl-mode").arg("disabled"))
-        .run()
-        .expect(0, "ran\n", "");
-    echo(run()).run().expect(0, "ran\n", "");
+    run("127.0.0.1", &["--ssl-mode", "disabled"]).expect(0, "ran\n", "");
+    run("127.0.0.1", &[]).expect(0, "ran\n", "");
     // For a host that is not loopback, dlock requires TLS by default.
-    let url = database.url().replace("127.0.0.1", NAME);
-    let dlock = resolving(run().env("DLOCK_URL", url), &format!("{NAME}=127.0.0.1"));
-    echo(dlock)
-        .run()
-        .expect(78, "", "set --ssl-mode disabled (DLOCK_SSL_MODE)");
+    run(NAME, &[]).expect(78, "", fix);
 }
 
 #[test]
@@ -363,83 +294,70 @@ fn middlebox_cannot_strip_tls() {
     };
     for flavour in Flavour::ALL {
         let tls = TlsServer::shared(flavour);
-        let database = tls.database("NONE");
-        let proxy = Proxy::tampering(tls.server.port(), strip);
-        let url = database.url_through(proxy.port());
-        let run = |url: &str| {
-            let dlock = Dlock::new(["exec", "-n", "-a", "init"]).env("DLOCK_URL", url);
-            resolving(dlock, &format!("{NAME}=127.0.0.1"))
-        };
-        echo(run(&url).arg("--ssl-mode").arg("required"))
-            .run()
-            .expect(78, "", "does not offer TLS");
+        let mut database = tls.database("NONE");
+        let proxy = Proxy::tampering(database.port, strip);
+        database.port = proxy.port();
+        let run = |host, options: &[&str]| echo(&database, host, options).run();
+        let why = "does not offer TLS";
+        run("127.0.0.1", &["--ssl-mode", "required"]).expect(78, "", why);
         // For a host that is not loopback, the default mode also refuses the connection.
-        echo(run(&url.replace("127.0.0.1", NAME)))
-            .run()
-            .expect(78, "", "does not offer TLS");
+        run(NAME, &[]).expect(78, "", why);
         for session in proxy.sessions() {
             assert_eq!(
                 session.login, 0,
                 "{flavour}: the client sent data without encryption: {session:#?}"
             );
         }
-        // A connection without TLS works through this proxy.
-        echo(run(&url)).run().expect(0, "ran\n", "");
+        // Without TLS, a login passes this proxy, and the server refuses it.
+        run("127.0.0.1", &[]).expect(77, "", "--ssl-mode");
+        let has_login = proxy.sessions().iter().any(|session| session.login > 0);
+        assert!(has_login, "{flavour}");
     }
 }
 
 #[test]
 fn host_that_is_not_loopback_must_prove_its_identity_by_default() {
-    for flavour in Flavour::ALL {
-        let tls = TlsServer::shared(flavour);
-        let database = tls.database("NONE");
-        // 0.0.0.0 also reaches this machine, but dlock does not treat it as loopback.
-        for host in [NAME, "0.0.0.0"] {
-            let outcome = echo(tls.exec(&database, host)).run();
-            outcome.expect(
-                78,
-                "",
-                "verify_identity is in force (the default for a host that is not loopback)",
-            );
-            for way_out in ["--ssl-ca", "--ssl-mode required", "--ssl-mode disabled"] {
-                assert!(
-                    outcome.stderr.contains(way_out),
-                    "{flavour}, {host}: {outcome:?}"
-                );
-            }
+    let flavour = Flavour::of_this_test();
+    let tls = TlsServer::shared(flavour);
+    let database = tls.database("NONE");
+    // 0.0.0.0 also reaches this machine, but dlock does not treat it as loopback.
+    for host in [NAME, "0.0.0.0"] {
+        let outcome = echo(&database, host, &[]).run();
+        for text in [
+            "verify_identity is in force (the default for a host that is not loopback)",
+            "--ssl-ca",
+            "--ssl-mode required",
+            "--ssl-mode disabled",
+        ] {
+            outcome.expect(78, "", text);
         }
-        let ca = tls.certs.path("ca");
-        echo(tls.exec(&database, NAME).arg("--ssl-ca").arg(&ca))
-            .run()
-            .expect(0, "ran\n", "");
-        echo(tls.exec(&database, NAME).arg("--ssl-mode").arg("disabled"))
-            .run()
-            .expect(0, "ran\n", "");
-        echo(tls.exec(&database, "127.0.0.1"))
-            .run()
-            .expect(0, "ran\n", "");
     }
+    let ca = tls.certs.path("ca");
+    let with_ca = echo(&database, NAME, &["--ssl-ca", text(&ca)]);
+    with_ca.run().expect(0, "ran\n", "");
+    // This server accepts connections without TLS.
+    let database = shared(flavour).database("tls");
+    let disabled = echo(&database, NAME, &["--ssl-mode", "disabled"]);
+    disabled.run().expect(0, "ran\n", "");
+    let loopback = echo(&database, "127.0.0.1", &[]);
+    loopback.run().expect(0, "ran\n", "");
 }
 
-on_each_flavour!(server_that_requires_tls_is_reported_with_the_option_to_set);
-fn server_that_requires_tls_is_reported_with_the_option_to_set(flavour: Flavour) {
-    // The setting affects the whole server, so the test needs its own server.
-    let tls = TlsServer::start(flavour);
-    let database = tls.database("NONE");
-    tls.server
-        .admin()
-        .query_drop("SET GLOBAL require_secure_transport = ON")
-        .expect("root has all privileges");
-    echo(tls.exec(&database, "127.0.0.1"))
-        .run()
-        .expect(77, "", "--ssl-mode");
-    echo(
-        tls.exec(&database, "127.0.0.1")
-            .arg("--ssl-mode")
-            .arg("required"),
-    )
-    .run()
-    .expect(0, "ran\n", "");
+#[test]
+fn server_that_requires_tls_is_reported_with_the_option_to_set() {
+    for flavour in Flavour::ALL {
+        let tls = TlsServer::shared(flavour);
+        // The server requires TLS from the first account, and an account of it requires TLS too.
+        for require in ["NONE", "SSL"] {
+            let database = tls.database(require);
+            for options in [&[][..], &["--ssl-mode", "disabled"]] {
+                let outcome = echo(&database, "127.0.0.1", options).run();
+                outcome.expect(77, "", "--ssl-mode");
+            }
+            let with_tls = echo(&database, "127.0.0.1", &["--ssl-mode", "required"]);
+            with_tls.run().expect(0, "ran\n", "");
+        }
+    }
 }
 
 #[test]
@@ -448,52 +366,58 @@ fn certificates_that_mysql_generates_satisfy_verify_ca() {
     let database = server.database("generated_certs");
     let ca = server.dir().join("data/ca.pem");
     let run = |mode: &str| {
-        let dlock = Dlock::on(&database, ["exec", "-n", "-a", "init", "--ssl-mode", mode]);
-        echo(dlock.arg("--ssl-ca").arg(&ca)).run()
+        let options = ["--ssl-mode", mode, "--ssl-ca", text(&ca)];
+        echo(&database, "127.0.0.1", &options).run()
     };
     run("verify_ca").expect(0, "ran\n", "");
     // These certificates contain no host name.
     run("verify_identity").expect(78, "", "not valid for");
 }
 
+/// Asserts that the account of `database` logs in with `plugin`.
+#[track_caller]
+fn logs_in_with(database: &Database, plugin: &str) {
+    let query = format!(
+        "SELECT plugin FROM mysql.user WHERE user='{}'",
+        database.user
+    );
+    let found: Option<String> = database
+        .admin_conn()
+        .query_first(query)
+        .expect("root may read");
+    assert_eq!(found.as_deref(), Some(plugin));
+}
+
 #[test]
 fn caching_sha2_password_works_uncached_and_cached_on_every_transport() {
-    let tls = TlsServer::shared(Flavour::MySql);
-    let server = &tls.server;
+    let server = shared(Flavour::MySql);
     let proxy = Proxy::to(server.port());
     for way in ["tcp", "tls", "socket"] {
         let database = server.database("sha2");
-        let run = || {
-            let dlock = Dlock::new(["exec", "-n", "-a", "init", "--connect-timeout", "0"]);
-            let dlock = match way {
-                "tcp" => dlock.env("DLOCK_URL", database.url_through(proxy.port())),
-                "tls" => dlock
-                    .env("DLOCK_URL", database.url())
-                    .arg("--ssl-mode")
-                    .arg("required"),
-                _ => dlock.env("DLOCK_URL", database.socket_url()),
-            };
-            println!("{way}");
-            echo(dlock).run().expect(0, "ran\n", "");
+        logs_in_with(&database, "caching_sha2_password");
+        let (url, mode) = match way {
+            "tcp" => (database.url_through(proxy.port()), "disabled"),
+            "tls" => (database.url(), "required"),
+            _ => (database.socket_url(), "disabled"),
         };
-        let plugin = format!(
-            "SELECT plugin FROM mysql.user WHERE user = '{}'",
-            database.user
-        );
-        let plugin: Option<String> = server
-            .admin()
-            .query_first(plugin)
-            .expect("root has all privileges");
-        assert_eq!(plugin.as_deref(), Some("caching_sha2_password"));
         // No client has logged in to this account before, so the server has not cached the password of the account.
-        run();
-        run();
+        for _ in 0..2 {
+            println!("{way}");
+            let exec = [
+                "exec",
+                "-a",
+                "init",
+                "--connect-timeout",
+                "0",
+                "--ssl-mode",
+                mode,
+            ];
+            let exec = Dlock::new(exec).args(["--", "echo", "ran"]);
+            exec.env("DLOCK_URL", &url).run().expect(0, "ran\n", "");
+        }
     }
-    let logins: Vec<usize> = proxy
-        .sessions()
-        .iter()
-        .map(|session| session.login)
-        .collect();
+    let sessions = proxy.sessions();
+    let logins: Vec<usize> = sessions.iter().map(|session| session.login).collect();
     // Without TLS, the first login has three packets: the response to the challenge, the request for the server's key,
     // and the encrypted password. Each later login has only the response to the challenge.
     assert_eq!(logins[0], 3, "{logins:?}");
@@ -506,25 +430,16 @@ fn caching_sha2_password_works_uncached_and_cached_on_every_transport() {
 #[test]
 fn mysql_native_password_works_with_and_without_tls() {
     let tls = TlsServer::shared(Flavour::MariaDb);
-    let database = tls.database("NONE");
-    let plugin = format!(
-        "SELECT plugin FROM mysql.user WHERE user = '{}'",
-        database.user
-    );
-    let plugin: Option<String> = tls
-        .server
-        .admin()
-        .query_first(plugin)
-        .expect("root has all privileges");
-    assert_eq!(plugin.as_deref(), Some("mysql_native_password"));
-    for mode in ["disabled", "required"] {
-        echo(tls.exec(&database, NAME).arg("--ssl-mode").arg(mode))
-            .run()
-            .expect(0, "ran\n", "");
+    for (database, mode) in [
+        (shared(Flavour::MariaDb).database("native"), "disabled"),
+        (tls.database("NONE"), "required"),
+    ] {
+        logs_in_with(&database, "mysql_native_password");
+        let exec = echo(&database, "127.0.0.1", &["--ssl-mode", mode]);
+        exec.run().expect(0, "ran\n", "");
+        let socket = echo(&database, "", &[]).env("DLOCK_URL", database.socket_url());
+        socket.run().expect(0, "ran\n", "");
     }
-    let by_socket =
-        Dlock::new(["exec", "-n", "-a", "init"]).env("DLOCK_URL", database.socket_url());
-    echo(by_socket).run().expect(0, "ran\n", "");
 }
 
 /// Returns the OK packet that an attacker appends to the server's greeting. The driver reads this packet as if it had
@@ -547,23 +462,12 @@ fn forged_row(action: &str) -> Vec<u8> {
         field.extend_from_slice(text);
         field
     };
-    let values: [(&str, &[u8]); 17] = [
+    let values: [(&str, &[u8]); 6] = [
         ("request", &[0; 8]),
-        ("version", b"1"),
-        ("server_time", b"1795169698189841"),
+        ("version", b"3"),
         ("action", action.as_bytes()),
         ("token", b"1795169698189841"),
         ("owner_id", &[0; 16]),
-        ("renewals", b"0"),
-        ("holder", b"web-1/4711"),
-        ("host", b"web-1"),
-        ("pid", b"4711"),
-        ("user", b"deploy"),
-        ("note", b""),
-        ("ttl_us", b"30000000"),
-        ("acquired_at", b"2026-11-20 09:30:00.123456"),
-        ("held_us", b"0"),
-        ("renewed_us", b"0"),
         ("left_us", b"30000000"),
     ];
     let mut number = 0;
@@ -590,62 +494,43 @@ fn forged_row(action: &str) -> Vec<u8> {
     response
 }
 
+/// Starts a proxy that sends the forged login and `forgery` behind the greeting.
+fn injecting(tls: &TlsServer, forgery: &[u8]) -> Proxy {
+    let behind = [&forged_login(), forgery].concat();
+    Proxy::tampering(tls.server.port(), move |greeting| {
+        [greeting, &behind].concat()
+    })
+}
+
 #[test]
 fn data_injected_before_tls_never_counts_as_a_grant() {
-    for flavour in Flavour::ALL {
+    on_each(|flavour| {
         let tls = TlsServer::shared(flavour);
         let database = tls.database("SSL");
-        let forgeries = [
-            ("a login", Vec::new()),
-            ("a change", forged_change()),
-            ("a row", forged_row("init")),
-            (
-                "two responses",
-                [forged_change(), forged_row("init")].concat(),
-            ),
-        ];
-        for (what, forgery) in forgeries {
-            let behind = [forged_login(), forgery].concat();
-            let proxy = Proxy::tampering(tls.server.port(), move |greeting| {
-                [greeting, &behind].concat()
-            });
-            let url = database
-                .url_through(proxy.port())
-                .replace("127.0.0.1", NAME);
-            let stage = Stage::new();
-            let mark = stage.path("ran");
-            let dlock = Dlock::new([
-                "exec",
-                "-a",
-                "init",
-                "--ttl",
-                "3s",
-                "--connect-timeout",
-                "0",
-                "--wait",
-                "0",
-                "--ssl-ca",
-            ]);
-            let dlock = dlock
-                .arg(tls.certs.path("ca"))
-                .env("DLOCK_URL", url)
-                .arg("--")
-                .arg("touch")
-                .arg(&mark);
-            let outcome = resolving(dlock, &format!("{NAME}=127.0.0.1")).run();
+        let ca = tls.certs.path("ca");
+        let (change, row) = (forged_change(), forged_row("init"));
+        for (what, forgery) in [
+            ("a login", &[][..]),
+            ("a change", &change),
+            ("a row", &row),
+            ("two responses", &[&change[..], &row].concat()),
+        ] {
+            let proxy = injecting(tls, forgery);
+            let url = database.url_at(&format!("{NAME}:{}", proxy.port()));
+            let once = "--ttl=3s --connect-timeout=0 --wait=0 --ssl-ca".split(' ');
+            let options: Vec<&str> = once.chain([text(&ca)]).collect();
+            let outcome = echo(&database, NAME, &options).env("DLOCK_URL", url).run();
+            // The command has not printed.
             outcome.expect(69, "", "gave up");
-            assert!(!mark.exists(), "{flavour}, {what}: the command ran");
             // On a busy machine, a session can time out before it is encrypted.
-            assert!(
-                proxy.sessions().iter().any(|session| session.is_encrypted),
-                "{flavour}, {what}"
-            );
+            let sessions = proxy.sessions();
+            let is_encrypted = sessions.iter().any(|session| session.is_encrypted);
+            assert!(is_encrypted, "{flavour}, {what}");
             // If the server has committed a grant, dlock has released the lease or the lease expires.
-            let next = tls.exec(&database, NAME);
-            let outcome = echo(next.arg("--ssl-ca").arg(tls.certs.path("ca"))).run();
+            let outcome = echo(&database, NAME, &["--ssl-ca", text(&ca)]).run();
             assert_eq!(outcome.status, Some(0), "{flavour}, {what}: {outcome:#?}");
         }
-    }
+    });
 }
 
 #[test]
@@ -655,30 +540,18 @@ fn driver_alone_accepts_data_injected_before_tls() {
     for flavour in Flavour::ALL {
         let tls = TlsServer::shared(flavour);
         let database = tls.database("SSL");
-        let behind = [forged_login(), forged_change()].concat();
-        let proxy = Proxy::tampering(tls.server.port(), move |greeting| {
-            [greeting, &behind].concat()
-        });
-        let mut conn = injected(&tls, &database, &proxy);
+        let proxy = injecting(tls, &forged_change());
+        let mut conn = injected(tls, &database, &proxy);
         conn.query_drop("UPDATE never SET sent = 1")
             .expect("the driver accepts the forged response");
         assert_eq!(conn.affected_rows(), 1, "{flavour}");
 
-        let behind = [forged_login(), forged_row("init")].concat();
-        let proxy = Proxy::tampering(tls.server.port(), move |greeting| {
-            [greeting, &behind].concat()
-        });
-        let mut conn = injected(&tls, &database, &proxy);
-        let row: Option<mysql::Row> = conn
-            .query_first("SELECT never")
-            .expect("the driver accepts the forged response");
-        assert_eq!(
-            row.expect("the query returns a row")
-                .get::<String, _>("action")
-                .as_deref(),
-            Some("init"),
-            "{flavour}"
-        );
+        let proxy = injecting(tls, &forged_row("init"));
+        let mut conn = injected(tls, &database, &proxy);
+        let row = conn.query_first("SELECT never");
+        let row: Option<mysql::Row> = row.expect("the driver accepts the forged response");
+        let action: Option<String> = row.expect("the query returns a row").get("action");
+        assert_eq!(action.as_deref(), Some("init"), "{flavour}");
     }
 }
 

@@ -1,14 +1,14 @@
 //! Tests of the static program in a root directory that contains no C library and no name service. `/proc` is
 //! mounted, because dlock finds the processes of the command there.
 
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::{fs, process, thread};
 
 use tempfile::TempDir;
 use testkit::cli_runner::Dlock;
-use testkit::servers::{Database, Flavour, shared};
+use testkit::proxy::Proxy;
+use testkit::servers::{Flavour, shared};
 
 use super::program;
 use crate::tls::{NAME, TlsServer};
@@ -100,32 +100,6 @@ fn answer(query: &[u8]) -> Vec<u8> {
     response
 }
 
-/// Forwards each connection on the returned port of `::1` to `port` of 127.0.0.1.
-#[track_caller]
-fn forward_from_ipv6(port: u16) -> u16 {
-    let listener = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).expect("::1 has a free port");
-    let own = listener.local_addr().expect("the listener is bound").port();
-    thread::spawn(move || {
-        for client in listener.incoming().map_while(Result::ok) {
-            let server = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
-            let server = TcpStream::connect(server).expect("the server runs");
-            for (mut from, mut to) in [
-                (client.try_clone(), server.try_clone()),
-                (Ok(server), Ok(client)),
-            ]
-            .map(|(from, to)| (from.expect("a descriptor"), to.expect("a descriptor")))
-            {
-                thread::spawn(move || {
-                    // The other side sees the end of the connection.
-                    let _ = io::copy(&mut from, &mut to);
-                    let _ = to.shutdown(std::net::Shutdown::Both);
-                });
-            }
-        }
-    });
-    own
-}
-
 #[test]
 fn static_dlock_resolves_a_name_to_ipv6_and_verifies_the_certificate_in_an_empty_root() {
     let root = EmptyRoot::new();
@@ -139,14 +113,9 @@ fn static_dlock_resolves_a_name_to_ipv6_and_verifies_the_certificate_in_an_empty
         }
         // The server accepts this account only over TLS.
         let database = tls.database("SSL");
-        let Database {
-            name,
-            user,
-            password,
-            ..
-        } = &database;
-        let port = forward_from_ipv6(database.port);
-        let url = |host: &str| format!("mysql://{user}:{password}@{host}:{port}/{name}");
+        let here = SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 0);
+        let proxy = Proxy::at(here, database.port).expect("::1 has a free port");
+        let url = |host: &str| database.url_at(&format!("{host}:{}", proxy.port()));
 
         println!("{flavour}");
         let exec = |host, options: &[&str]| root.exec(&url(host), options).run();
@@ -167,13 +136,7 @@ fn static_dlock_connects_to_a_unix_socket_in_an_empty_root() {
         let socket = flavour.to_string();
         fs::hard_link(server.socket(), root.path(&socket))
             .expect("the folders are in the same file system");
-        let Database {
-            name,
-            user,
-            password,
-            ..
-        } = &database;
-        let url = format!("mysql://{user}:{password}@localhost/{name}?socket=/{socket}");
+        let url = format!("{}?socket=/{socket}", database.url_at("localhost"));
         root.exec(&url, &[]).run().expect(0, &version(), "");
     }
 }
