@@ -1,16 +1,18 @@
-//! Sources of the connection settings: flags, variables, URLs and files, and their precedence.
+//! Sources of the connection settings: flags, variables, URLs, and the files of the user and of the machine. The unit tests
+//! of `config` test the precedence of the sources, and which files are ignored or invalid.
 
 use std::fmt::Write;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::{Flavour, shared};
 
 use super::{all_reach, bare};
+use crate::doctor::execute;
+use crate::pid_one::{namespaces, unshare};
 
 /// Writes `text` to the file `name`, which only its owner can read, and returns the path of the file.
 pub(crate) fn private(stage: &Stage, name: &str, text: &str) -> PathBuf {
@@ -20,260 +22,220 @@ pub(crate) fn private(stage: &Stage, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// Returns the socket path of the shared server of `flavour`.
-fn socket(flavour: Flavour) -> &'static str {
-    let socket = shared(flavour).socket();
-    socket.to_str().expect("the socket's path is UTF-8")
-}
+/// A password that must be encoded in a URL, and quoted in an option file.
+const PASSWORD: &str = r#"p@/?#% "'\é[]"#;
 
 #[test]
-fn a_url_comes_from_a_flag_a_variable_or_a_file() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("url");
-        let stage = Stage::new();
-        let file = private(&stage, "url", &format!("{}\n", database.url()));
-        let runs = [
-            ("flag", bare().arg("--url").arg(database.url())),
-            ("variable", bare().env("DLOCK_URL", database.url())),
-            ("file", bare().arg("--url-file").arg(&file)),
-            ("file by variable", bare().env("DLOCK_URL_FILE", &file)),
-            (
-                "before the subcommand",
-                Dlock::new(["--url", &database.url(), "exec"]),
-            ),
-        ];
-        all_reach(&database, flavour, runs);
-    }
-}
-
-#[test]
-fn single_settings_come_from_flags_or_variables() {
-    for flavour in Flavour::ALL {
-        let server = shared(flavour);
-        let database = server.database("single");
-        let port = server.port().to_string();
-        let flags = [
-            "--host",
-            "127.0.0.1",
-            "--port",
-            &port,
-            "--user",
-            &database.user,
-            "--database",
-            &database.name,
-        ];
-        let by_flag = flags.iter().fold(bare(), Dlock::arg);
-        let by_variable = bare()
-            .env("DLOCK_HOST", "127.0.0.1")
-            .env("DLOCK_PORT", &port)
-            .env("DLOCK_USER", &database.user)
-            .env("DLOCK_DATABASE", &database.name);
-        let runs = [("flags", by_flag), ("variables", by_variable)]
-            .map(|(name, dlock)| (name, dlock.env("DLOCK_PASSWORD", &database.password)));
-        all_reach(&database, flavour, runs);
-    }
-}
-
-#[test]
-fn the_password_comes_from_a_file_or_a_variable() {
-    for flavour in Flavour::ALL {
-        let server = shared(flavour);
-        let database = server.database("password");
-        let stage = Stage::new();
-        let url = format!(
-            "mysql://{}@127.0.0.1:{}/{}",
-            database.user,
-            server.port(),
-            database.name
-        );
-        let line = private(&stage, "line", &format!("{}\n", database.password));
-        let bytes = private(&stage, "bytes", &database.password);
-        let run = || bare().env("DLOCK_URL", &url);
-        let runs = [
-            ("file", run().arg("--password-file").arg(&line)),
-            (
-                "file without a line end",
-                run().arg("--password-file").arg(&bytes),
-            ),
-            ("file by variable", run().env("DLOCK_PASSWORD_FILE", &line)),
-            ("variable", run().env("DLOCK_PASSWORD", &database.password)),
-        ];
-        all_reach(&database, flavour, runs);
-    }
-}
-
-#[test]
-fn a_password_with_special_characters_works_from_every_source() {
-    const PASSWORD: &str = r#"p@/?#% "'\é[]"#;
-    for flavour in Flavour::ALL {
-        let server = shared(flavour);
-        let database = server.database("characters");
-        let mut root = server.admin();
-        let text = PASSWORD.replace('\\', "\\\\").replace('\'', "\\'");
-        let alter = format!("ALTER USER '{}'@'%' IDENTIFIED BY '{text}'", database.user);
-        root.query_drop(alter).expect("root has the privilege");
-        let stage = Stage::new();
-        let encoded = PASSWORD.bytes().fold(String::new(), |mut all, byte| {
-            write!(all, "%{byte:02X}").expect("writing to a String cannot fail");
-            all
-        });
-        let place = format!("127.0.0.1:{}/{}", server.port(), database.name);
-        let quoted = PASSWORD.replace('\\', "\\\\").replace('"', "\\\"");
-        let options = private(&stage, "cnf", &format!("[client]\npassword=\"{quoted}\"\n"));
-        let file = private(&stage, "password", PASSWORD);
-        let run = || bare().env("DLOCK_URL", format!("mysql://{}@{place}", database.user));
-        let runs = [
-            (
-                "url",
-                bare().env(
-                    "DLOCK_URL",
-                    format!("mysql://{}:{encoded}@{place}", database.user),
-                ),
-            ),
-            ("variable", run().env("DLOCK_PASSWORD", PASSWORD)),
-            ("file", run().arg("--password-file").arg(file)),
-            ("option file", run().arg("--defaults-file").arg(options)),
-        ];
-        all_reach(&database, flavour, runs);
-    }
+fn settings_come_from_urls_flags_variables_and_files() {
+    let server = shared(Flavour::of_this_test());
+    let mut database = server.database("settings");
+    let quoted = PASSWORD.replace('\\', "\\\\").replace('\'', "\\'");
+    let alter = format!(
+        "ALTER USER '{}'@'%' IDENTIFIED BY '{quoted}'",
+        database.user
+    );
+    execute(&database, &alter);
+    database.password = PASSWORD.bytes().fold(String::new(), |mut all, byte| {
+        write!(all, "%{byte:02X}").expect("writing to a String cannot fail");
+        all
+    });
+    let (name, user) = (&database.name, &database.user);
+    let stage = Stage::new();
+    let file = private(&stage, "url", &format!("{}\n", database.url()));
+    let line = private(&stage, "line", &format!("{PASSWORD}\n"));
+    let quoted = PASSWORD.replace('\\', "\\\\").replace('"', "\\\"");
+    let options = private(&stage, "cnf", &format!("[client]\npassword=\"{quoted}\"\n"));
+    let url = database.url();
+    let port = database.port.to_string();
+    let server_flags = ["--host", "127.0.0.1", "--port", &port];
+    let account_flags = ["--user", user, "--database", name];
+    let with_account = || {
+        bare()
+            .env("DLOCK_USER", user)
+            .env("DLOCK_DATABASE", name)
+            .env("DLOCK_PASSWORD", PASSWORD)
+    };
+    let runs = [
+        ("url by flag", bare().arg("--url").arg(&url)),
+        (
+            "option file",
+            bare()
+                .args(server_flags)
+                .args(account_flags)
+                .arg("--defaults-file")
+                .arg(options),
+        ),
+        ("url by variable", bare().env("DLOCK_URL", &url)),
+        ("url by file", bare().arg("--url-file").arg(&file)),
+        (
+            "url by file by variable",
+            bare().env("DLOCK_URL_FILE", &file),
+        ),
+        ("before the subcommand", Dlock::new(["--url", &url, "exec"])),
+        (
+            "flags",
+            bare()
+                .args(server_flags)
+                .args(account_flags)
+                .arg("--password-file")
+                .arg(&line),
+        ),
+        (
+            "flags over variables",
+            with_account()
+                .env("DLOCK_HOST", "192.0.2.1")
+                .env("DLOCK_PORT", "1")
+                .args(server_flags),
+        ),
+        (
+            "variables",
+            with_account()
+                .env("DLOCK_HOST", "127.0.0.1")
+                .env("DLOCK_PORT", &port),
+        ),
+        (
+            "socket by variable",
+            with_account().env("DLOCK_SOCKET", server.socket()),
+        ),
+        (
+            // No process listens on port 1, so a connection over TCP fails.
+            "socket by flag over url",
+            bare()
+                .env("DLOCK_URL", database.url_at("localhost:1"))
+                .arg("--socket")
+                .arg(server.socket()),
+        ),
+        (
+            "socket by url",
+            bare().env("DLOCK_URL", database.socket_url()),
+        ),
+    ];
+    all_reach(&database, runs);
 }
 
 #[test]
 fn an_option_file_provides_settings_by_group_and_by_include() {
-    for flavour in Flavour::ALL {
-        let server = shared(flavour);
-        let database = server.database("options");
-        let stage = Stage::new();
-        let Database {
-            name,
-            user,
-            password,
-            ..
-        } = &database;
-        let port = server.port();
-        let client = format!(
-            "[mysqld]\nport = 1\n[client]\nhost = 127.0.0.1\nport = {port}\nuser = {user} # who\npassword = '{password}'\n"
-        );
-        private(&stage, "included.cnf", &client);
-        let include = format!("!include {}\n", stage.path("included.cnf").display());
-        let dlock_group = format!("[dlock]\ndatabase = {name}\n");
-        let whole = private(&stage, "whole", &format!("{client}{dlock_group}"));
-        let over = format!("{client}database = not_this\n{dlock_group}");
-        let over = private(&stage, "over", &over);
-        let including = private(&stage, "including", &format!("{include}{dlock_group}"));
-        let by_socket = format!(
-            "[client]\nsocket = {}\nuser={user}\npassword={password}\n{dlock_group}",
-            socket(flavour)
-        );
-        let by_socket = private(&stage, "socket", &by_socket);
-        let run = |file: &PathBuf| bare().arg("--defaults-file").arg(file);
-        let runs = [
-            ("both groups", run(&whole)),
-            ("dlock over client", run(&over)),
-            ("included", run(&including)),
-            ("socket", run(&by_socket)),
-            ("by variable", bare().env("DLOCK_DEFAULTS_FILE", &whole)),
-        ];
-        all_reach(&database, flavour, runs);
-    }
+    let server = shared(Flavour::of_this_test());
+    let database = server.database("options");
+    let stage = Stage::new();
+    let (user, password, port) = (&database.user, &database.password, database.port);
+    let account = format!("user = {user} # who\npassword = '{password}'\n");
+    let client =
+        format!("[mysqld]\nport = 1\n[client]\nhost = 127.0.0.1\nport = {port}\n{account}");
+    let included = private(&stage, "included.cnf", &client);
+    let include = format!("!include {}\n", included.display());
+    let dlock = format!("[dlock]\ndatabase = {}\n", database.name);
+    let over = format!("{client}database = not_this\n{dlock}");
+    let over = private(&stage, "over", &over);
+    let including = private(&stage, "including", &format!("{include}{dlock}"));
+    let socket = server.socket().display();
+    let by_socket = format!("[client]\nsocket = {socket}\n{account}{dlock}");
+    let by_socket = private(&stage, "socket", &by_socket);
+    let run = |file: &PathBuf| bare().arg("--defaults-file").arg(file);
+    let runs = [
+        ("dlock over client", run(&over)),
+        ("included", run(&including)),
+        ("socket", run(&by_socket)),
+        ("by variable", bare().env("DLOCK_DEFAULTS_FILE", &over)),
+    ];
+    all_reach(&database, runs);
+}
+
+/// Writes `text` to the user's file in the folder `name`, and returns the folder, which is a value of `XDG_CONFIG_HOME`.
+fn user_folder(stage: &Stage, name: &str, text: &str) -> PathBuf {
+    fs::create_dir_all(stage.path(name).join("dlock")).expect("the folder is writable");
+    private(stage, &format!("{name}/dlock/dlock.cnf"), text);
+    stage.path(name)
+}
+
+/// Returns `dlock exec` as [`bare`] does, in a mount namespace in which `/etc` contains only `file`, as `dlock.cnf`.
+fn with_system_file(file: &Path) -> Dlock {
+    let script = r#"file=$(cat "$0"; echo x); mount -t tmpfs none /etc &&
+        umask 077 && printf %s "${file%x}" > /etc/dlock.cnf && exec "$@""#;
+    let unshare = unshare(namespaces());
+    Dlock::of(Path::new(unshare.get_program()), unshare.get_args())
+        .args(["sh", "-c", script])
+        .arg(file)
+        .args([env!("CARGO_BIN_EXE_dlock"), "exec", "-q", "--nonblock"])
+        .arg("--connect-timeout=30s")
 }
 
 #[test]
-fn a_unix_socket_is_named_by_the_url_or_by_a_setting() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("socket");
-        let Database {
-            name,
-            user,
-            password,
-            ..
-        } = &database;
-        let socket = socket(flavour);
-        // No process listens on port 1, so a connection over TCP fails.
-        let url = format!("mysql://{user}:{password}@localhost:1/{name}");
-        let runs = [
-            ("url", bare().env("DLOCK_URL", database.socket_url())),
-            (
-                "flag over url",
-                bare().env("DLOCK_URL", url).arg("--socket").arg(socket),
-            ),
-            (
-                "variables",
-                bare()
-                    .env("DLOCK_SOCKET", socket)
-                    .env("DLOCK_USER", user)
-                    .env("DLOCK_DATABASE", name)
-                    .env("DLOCK_PASSWORD", password),
-            ),
-        ];
-        all_reach(&database, flavour, runs);
-    }
+fn settings_come_from_the_file_of_the_user_and_the_file_of_the_machine() {
+    let database = shared(Flavour::of_this_test()).database("config");
+    let stage = Stage::new();
+    let (name, user, password) = (&database.name, &database.user, &database.password);
+    let server = format!(
+        "[dlock]\nhost=127.0.0.1\nport={}\ndatabase={name}\n",
+        database.port
+    );
+    let account = format!("user={user}\npassword={password}\n");
+    user_folder(&stage, "home/.config", &format!("{server}{account}"));
+    let account = user_folder(&stage, "account", &format!("[dlock]\n{account}"));
+    let system = private(&stage, "system", &format!("{server}user=nobody\n"));
+    let invalid = user_folder(&stage, "invalid", "rubbish\n");
+    let runs = [
+        (
+            "user in home",
+            bare()
+                .env("XDG_CONFIG_HOME", "")
+                .env("HOME", stage.path("home")),
+        ),
+        (
+            "account of the user, server of the system",
+            with_system_file(&system).env("XDG_CONFIG_HOME", account),
+        ),
+        (
+            "url over user",
+            bare()
+                .env("XDG_CONFIG_HOME", invalid)
+                .env("DLOCK_URL", database.url()),
+        ),
+    ];
+    all_reach(&database, runs);
 }
 
 #[test]
-fn precedence_is_flag_then_variable_then_url_then_option_file() {
-    for flavour in Flavour::ALL {
-        let server = shared(flavour);
-        let database = server.database("wanted");
-        let stage = Stage::new();
-        let Database {
-            name,
-            user,
-            password,
-            ..
-        } = &database;
-        let place = format!("127.0.0.1:{}", server.port());
-        let other = "[client]\nhost=192.0.2.1\nport=1\nuser=nobody\npassword=wrong\n\
-                     database=other\nsocket=/nowhere\n";
-        let other = private(&stage, "other", other);
-        let right = private(&stage, "right", password);
-        let wrong = private(&stage, "wrong", "wrong");
-        let run = || bare().arg("--defaults-file").arg(&other);
-        let runs = [
-            ("url over file", run().env("DLOCK_URL", database.url())),
-            (
-                "variable over url",
-                run()
-                    .env(
-                        "DLOCK_URL",
-                        format!("mysql://{user}:{password}@{place}/other"),
-                    )
-                    .env("DLOCK_DATABASE", name),
-            ),
-            (
-                "flag over variable",
-                run()
-                    .env("DLOCK_URL", database.url())
-                    .env("DLOCK_DATABASE", "other")
-                    .env("DLOCK_PORT", "1")
-                    .arg("--database")
-                    .arg(name)
-                    .arg("--port")
-                    .arg(server.port().to_string()),
-            ),
-            (
-                "url by flag over url by variable",
-                run()
-                    .env("DLOCK_URL", "mysql://nobody@192.0.2.1/other")
-                    .arg("--url")
-                    .arg(database.url()),
-            ),
-            (
-                "password by variable over url",
-                run()
-                    .env("DLOCK_URL", format!("mysql://{user}:wrong@{place}/{name}"))
-                    .env("DLOCK_PASSWORD", password),
-            ),
-            (
-                "password by file over variable",
-                run()
-                    .env("DLOCK_URL", format!("mysql://{user}:wrong@{place}/{name}"))
-                    .env("DLOCK_PASSWORD", "wrong")
-                    .env("DLOCK_PASSWORD_FILE", wrong)
-                    .arg("--password-file")
-                    .arg(right),
-            ),
-        ];
-        all_reach(&database, flavour, runs);
-    }
+fn doctor_shows_where_each_setting_is_set() {
+    let database = shared(Flavour::MariaDb).database("origins");
+    let stage = Stage::new();
+    let text = format!(
+        "[dlock]\nhost = 127.0.0.1\nport = 1\nuser = {}\n",
+        database.user
+    );
+    let folder = user_folder(&stage, "config", &text);
+    let file = folder.join("dlock/dlock.cnf").display().to_string();
+    let outcome = Dlock::new(["doctor", "--port", &database.port.to_string()])
+        .env("XDG_CONFIG_HOME", &folder)
+        .env("DLOCK_DATABASE", &database.name)
+        .env("DLOCK_PASSWORD", &database.password)
+        .run();
+    let wanted = format!(
+        "set   host          127.0.0.1, from {file}:2\n\
+         set   port          {}, from --port\n\
+         set   user          {}, from {file}:4\n\
+         set   password      from DLOCK_PASSWORD\n\
+         set   database      {}, from DLOCK_DATABASE\n\
+         set   ssl-mode      disabled, the default\n\
+         set   config-file   {file} is read\n\
+         ok    processes",
+        database.port, database.user, database.name
+    );
+    assert!(outcome.stdout.starts_with(&wanted), "{outcome:#?}");
+    assert!(!outcome.stdout.contains(&database.password), "{outcome:#?}");
+}
+
+#[test]
+fn setup_prints_statements_for_the_database_in_the_config_file() {
+    let stage = Stage::new();
+    let print = |name: &str, text: &str| {
+        let folder = user_folder(&stage, name, text);
+        let dlock = Dlock::new(["setup", "--print"]).env("XDG_CONFIG_HOME", folder);
+        dlock.run()
+    };
+    let outcome = print("config", "[dlock]\ndatabase = locks_of_app\n");
+    assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+    assert!(outcome.stdout.contains("`locks_of_app`"), "{outcome:#?}");
+    let invalid = print("invalid", "[dlock]\ndatabase\n");
+    invalid.expect(78, "", "dlock.cnf:2: database needs a value");
 }
