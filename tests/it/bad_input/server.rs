@@ -1,4 +1,4 @@
-//! Servers that are unreachable, silent or read-only, or that send malformed packets.
+//! Servers that are unreachable or silent, or that send malformed packets, and accounts that they refuse.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mysql::prelude::Queryable;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use testkit::cli_runner::{Dlock, eventually};
+use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
 use testkit::network::{local, resolving};
 use testkit::proxy::{Port, Proxy, packet};
-use testkit::servers::{Flavour, Server, shared};
+use testkit::servers::{Flavour, shared};
 
-use super::{Form, actions, exec, free, refused, set_up};
+use super::{actions, exec, free, refused, set_up};
+use crate::faults::on_each;
 
 /// Maximum time that dlock may take to give up. With a ttl of 3 s, dlock makes two attempts of 0.5 s each; the
 /// remaining time allows for a busy machine. If dlock had no timeout, it would never give up.
@@ -27,52 +27,33 @@ fn an_unreachable_server_is_unavailable() {
     let port = closed.number();
     let stage = Stage::new();
     let socket = stage.path("socket");
-    let run = |url: &str| {
-        let dlock =
-            Dlock::new(["exec", "-a", "init", "--connect-timeout", "0"]).env("DLOCK_URL", url);
-        resolving(dlock, "db.test=127.0.0.1")
+    let fails = |url: &str, timeout: &str, why: &str| {
+        let exec = ["exec", "-q", "-a", "init", "--connect-timeout", timeout];
+        let dlock = Dlock::new(exec).env("DLOCK_URL", url);
+        refused(resolving(dlock, "db.test=127.0.0.1"), 69, why);
     };
-    refused(
-        run("mysql://u:p@unknown.test/d"),
-        Form::Line,
-        69,
-        "cannot resolve unknown.test:3306",
-    );
+    let unknown = "cannot resolve unknown.test:3306";
+    fails("mysql://u:p@unknown.test/d", "0", unknown);
     let refusing = format!("mysql://u:p@127.0.0.1:{port}/d");
-    refused(run(&refusing), Form::Line, 69, "Connection refused");
+    fails(&refusing, "0", "Connection refused");
     // dlock retries until the limit.
-    let exec = ["exec", "-q", "-a", "init", "--connect-timeout=2s"];
-    let limited = Dlock::new(exec).env("DLOCK_URL", &refusing);
-    refused(limited, Form::Line, 69, "; gave up after 2s");
-    let refusing = format!("mysql://u:p@db.test:{port}/d");
-    refused(
-        run(&refusing),
-        Form::Line,
-        69,
-        &format!("cannot reach db.test:{port}"),
-    );
+    fails(&refusing, "2s", "; gave up after 2s");
+    let by_name = format!("mysql://u:p@db.test:{port}/d");
+    fails(&by_name, "0", &format!("cannot reach db.test:{port}"));
     let absent = format!("mysql://u:p@localhost/d?socket={}", socket.display());
-    refused(run(&absent), Form::Line, 69, "No such file or directory");
+    fails(&absent, "0", "No such file or directory");
     // Leaves the socket file without a listener, like a server that crashed.
     drop(UnixListener::bind(&socket).expect("the folder is writable"));
-    refused(run(&absent), Form::Line, 69, "Connection refused");
+    fails(&absent, "0", "Connection refused");
 }
 
 /// Asserts that dlock gives up connecting to `url` within [`SOON`] and prints `why`.
 #[track_caller]
 fn gives_up_on(url: &str, why: &str) {
     let started = Instant::now();
-    let dlock = Dlock::new([
-        "exec",
-        "-a",
-        "init",
-        "--ttl",
-        "3s",
-        "--connect-timeout",
-        "0",
-    ])
-    .env("DLOCK_URL", url);
-    refused(resolving(dlock, "stuck.test=never"), Form::Line, 69, why);
+    let exec = ["exec", "-a", "init", "--ttl=3s", "--connect-timeout=0"];
+    let dlock = Dlock::new(exec).env("DLOCK_URL", url);
+    refused(resolving(dlock, "stuck.test=never"), 69, why);
     assert!(started.elapsed() < SOON, "after {:?}", started.elapsed());
 }
 
@@ -81,14 +62,10 @@ fn dlock_gives_up_on_a_silent_server_in_time() {
     // The kernel completes each connection, but no process accepts the connection.
     let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("127.0.0.1 has a free port");
     let port = tcp.local_addr().expect("the socket is bound").port();
-    gives_up_on(
-        &format!("mysql://u:p@127.0.0.1:{port}/d"),
-        "no response in time",
-    );
-    gives_up_on(
-        &format!("mysql://u:p@127.0.0.1:{port}/d?ssl-mode=required"),
-        "no response in time",
-    );
+    for mode in ["", "?ssl-mode=required"] {
+        let url = format!("mysql://u:p@127.0.0.1:{port}/d{mode}");
+        gives_up_on(&url, "no response in time");
+    }
 
     let stage = Stage::new();
     let path = stage.path("socket");
@@ -156,80 +133,57 @@ fn dlock_limits_the_waits_for_which_the_driver_has_no_timeout() {
 }
 
 #[test]
-fn a_read_only_server_is_reported_as_unavailable_and_read_only() {
-    for flavour in Flavour::ALL {
-        // Starts a separate server, since read_only is a global setting.
-        let server = Server::start(flavour, &[]);
-        let database = set_up(&server, "replica");
-        free(&database, "known");
-        let empty = server.database("empty");
-        server
-            .admin()
-            .query_drop("SET GLOBAL read_only = 1")
-            .expect("root has the privilege");
-        for (database, action) in [(&database, "known"), (&database, "init"), (&empty, "init")] {
-            let why = "is read-only, probably a replica, but dlock needs the primary";
-            refused(exec(database, action), Form::Line, 69, why);
-        }
-        assert_eq!(actions(&database), ["known"], "{flavour}");
-        let status = Dlock::on(&database, ["status", "known"]).run();
-        assert!(
-            status.stdout.contains("free"),
-            "{flavour}: status failed on a read-only server: {status:?}"
-        );
-
-        // A waiter gets the lock when the server becomes writable.
-        let mut root = server.admin();
-        let mut connections = || -> u64 {
-            let counted = root
-                .query_first("SHOW GLOBAL STATUS LIKE 'Connections'")
-                .expect("root has the privilege");
-            let (_, connections): (String, _) = counted.expect("the variable exists");
-            connections
+fn a_response_that_makes_the_driver_panic_is_a_failed_attempt() {
+    let database = set_up(shared(Flavour::of_this_test()), "panic");
+    let connections = AtomicUsize::new(0);
+    let proxy = Proxy::tampering(database.port, move |greeting| {
+        // Sends an empty packet as the response to the login. The driver reads the first byte of the packet and panics.
+        let empty = match connections.fetch_add(1, Ordering::Relaxed) {
+            0 | 1 => packet(2, &[]),
+            _ => Vec::new(),
         };
-        let before = connections();
-        let waiter = Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
-        // The second connection belongs to the second attempt.
-        eventually("the waiter has tried twice", || connections() >= before + 2);
-        server
-            .admin()
-            .query_drop("SET GLOBAL read_only = 0")
-            .expect("root has the privilege");
-        let outcome = waiter.wait();
-        outcome.expect(
-            0,
-            "ran\n",
-            "is read-only, probably a replica, but dlock needs the primary; trying again",
-        );
-        for (database, action) in [(&database, "known"), (&database, "init"), (&empty, "init")] {
-            free(database, action);
-        }
-    }
+        [greeting, &empty].concat()
+    });
+    let exec = ["exec", "-a", "init", "--", "echo", "ran"];
+    let outcome = Dlock::through(&database, proxy.port(), exec).run();
+    outcome.expect(0, "ran\n", "could not read the server's response");
+    assert!(!outcome.stderr.contains("internal error"), "{outcome:?}");
+    assert_eq!(proxy.sessions().len(), 3, "{outcome:?}");
 }
 
 #[test]
-fn a_response_that_makes_the_driver_panic_is_a_failed_attempt() {
+fn an_account_that_may_not_use_the_tables_is_denied() {
+    on_each(|flavour| {
+        let database = set_up(shared(flavour), "denied");
+        let run = || exec(&database, "init");
+        refused(run().env("DLOCK_PASSWORD", "wrong"), 77, "Access denied");
+        // For an unknown account, MySQL requests the password with a randomly chosen authentication plugin.
+        refused(run().env("DLOCK_USER", "nobody"), 77, "nobody");
+        // dlock does not retry a denied login, regardless of --connect-timeout.
+        let patient = Dlock::on(&database, ["exec", "-a", "init", "--connect-timeout=1h"]);
+        let patient = patient.env("DLOCK_PASSWORD", "wrong");
+        refused(patient, 77, "check the account");
+        // If the account has no privileges on the database, dlock prints the server's message.
+        let other = run().arg("--database=mysql");
+        refused(other, 77, "to database 'mysql'");
+        assert_eq!(actions(&database), [""; 0], "{flavour}");
+        free(&database, "init");
+    });
+}
+
+#[test]
+fn an_unknown_database_is_a_configuration_error() {
     for flavour in Flavour::ALL {
         let server = shared(flavour);
-        let database = set_up(server, "panic");
-        let connections = AtomicUsize::new(0);
-        let proxy = Proxy::tampering(server.port(), move |greeting| {
-            // Sends an empty packet as the response to the login. The driver reads the first byte of the packet and
-            // panics.
-            let empty = match connections.fetch_add(1, Ordering::Relaxed) {
-                0 | 1 => packet(2, &[]),
-                _ => Vec::new(),
-            };
-            [greeting, &empty].concat()
-        });
-        let outcome = Dlock::new(["exec", "-a", "init", "--", "echo", "ran"])
-            .env("DLOCK_URL", database.url_through(proxy.port()))
-            .run();
-        outcome.expect(0, "ran\n", "could not read the server's response");
-        assert!(
-            !outcome.stderr.contains("internal error"),
-            "{flavour}: {outcome:?}"
+        let database = server.database("unknown");
+        let absent = format!("{}_absent", database.name);
+        let user = &database.user;
+        testkit::clusters::run(
+            server,
+            &format!("GRANT ALL ON `{absent}`.* TO '{user}'@'%'"),
         );
-        assert_eq!(proxy.sessions().len(), 3, "{flavour}: {outcome:?}");
+        let exec = exec(&database, "init").arg("--database").arg(&absent);
+        let why = format!("create it (CREATE DATABASE {absent}) or specify another");
+        refused(exec, 78, &why);
     }
 }

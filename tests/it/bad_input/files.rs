@@ -1,0 +1,97 @@
+//! Option files, password files, URL files and programs that cannot be used.
+//!
+//! The unit tests of `config::option_file` and `config::text_file` test which content is refused.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use testkit::cli_runner::Dlock;
+use testkit::command::Stage;
+use testkit::proxy::Proxy;
+use testkit::servers::{Flavour, shared};
+
+use super::{actions, exec, refused, set_up};
+use crate::connection::private;
+
+#[test]
+fn an_unusable_file_is_a_configuration_error() {
+    let database = set_up(shared(Flavour::of_this_test()), "files");
+    let stage = Stage::new();
+    let (missing, empty) = (stage.path("missing"), private(&stage, "empty", ""));
+    let unknown = private(&stage, "unknown", "[dlock]\n\nttl=3s\n");
+    let options = format!("[client]\npassword={}\n", database.password);
+    let open = private(&stage, "open", &options);
+    let set_mode = |mode| {
+        let mode = Permissions::from_mode(mode);
+        fs::set_permissions(&open, mode).expect("the test owns the file");
+    };
+    set_mode(0o644);
+    let run = |option: &str, path: &Path| exec(&database, "init").arg(option).arg(path);
+    let readable = ": the file contains a password and all users can read it; run chmod 600";
+    for (option, path, why) in [
+        ("--defaults-file", &*missing, ": No such file"),
+        ("--defaults-file", &*open, readable),
+        (
+            "--defaults-file",
+            &*unknown,
+            ":3: unknown option in [dlock]",
+        ),
+        ("--password-file", &*missing, ": No such file"),
+        ("--password-file", &*empty, ": the file is empty"),
+        (
+            "--password-file",
+            Path::new("/dev/zero"),
+            ": the file is larger than 1 MiB",
+        ),
+    ] {
+        let why = format!("{}{why}", path.display());
+        refused(run(option, path), 78, &why);
+    }
+    for (path, why) in [
+        (&missing, ": No such file"),
+        (&unknown, ": the URL must begin with mysql://"),
+    ] {
+        let run = Dlock::new(["exec", "-a", "init", "--url-file"]).arg(path);
+        refused(run, 78, &format!("{}{why}", path.display()));
+    }
+    assert_eq!(actions(&database), [""; 0]);
+    // The file is accepted after its mode is changed.
+    set_mode(0o600);
+    let exec = run("--defaults-file", &open).args(["--", "true"]);
+    exec.run().expect(0, "", "");
+}
+
+#[test]
+fn a_command_that_cannot_run_is_reported_before_dlock_connects() {
+    let database = set_up(shared(Flavour::of_this_test()), "commands");
+    let proxy = Proxy::to(database.port);
+    let stage = Stage::new();
+    let plain = stage.path("plain");
+    fs::write(&plain, "#!/bin/sh\n").expect("the folder is writable");
+    fs::set_permissions(&plain, Permissions::from_mode(0o644)).expect("the test owns the file");
+    for (command, status, why) in [
+        (
+            Path::new("no-such-command"),
+            127,
+            "cannot run no-such-command: no such command",
+        ),
+        (
+            Path::new("/no/such/command"),
+            127,
+            "cannot run /no/such/command: no such command",
+        ),
+        (&plain.join("below"), 126, "Not a directory"),
+        (Path::new(""), 127, "cannot run '': no such command"),
+        (&plain, 126, "Permission denied"),
+        (Path::new("/"), 126, "cannot run /: "),
+    ] {
+        let exec = Dlock::through(&database, proxy.port(), ["exec", "-a", "init", "--"]);
+        let outcome = exec.arg(command).run();
+        outcome.expect(status, "", why);
+        let is_line = outcome.stderr.starts_with("dlock: ") && outcome.stderr.lines().count() == 1;
+        assert!(is_line, "{outcome:#?}");
+    }
+    assert!(proxy.sessions().is_empty(), "dlock connected");
+    assert_eq!(actions(&database), [""; 0]);
+}
