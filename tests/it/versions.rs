@@ -14,11 +14,11 @@ use std::ffi::OsStr;
 
 use mysql::prelude::Queryable;
 use testkit::cli_runner::Dlock;
-use testkit::command::{Stage, read_message, write_message};
-use testkit::on_each_flavour;
+use testkit::holder::Holder;
 use testkit::servers::{Database, Flavour, shared};
 
 use crate::doctor::{Findings, execute};
+use crate::faults::on_each;
 use crate::mutants::{VARIABLE, program};
 
 /// Returns the program of the next schema version, which connects to `database`.
@@ -64,25 +64,22 @@ fn definitions(database: &Database) -> Vec<String> {
 }
 
 #[test]
-fn too_old_tables_are_refused_and_not_changed() {
-    for flavour in Flavour::ALL {
+fn tables_that_are_too_old_or_too_new_are_refused_and_not_changed() {
+    on_each(|flavour| {
         let database = set_up(flavour);
         let before = definitions(&database);
-        for arguments in [
-            vec!["exec", "-a", "init", "--", "echo", "ran"],
-            vec!["exec", "-a", "init", "--once", "--", "echo", "ran"],
-            vec!["status"],
-            vec!["history"],
-            vec!["wait", "init"],
-            vec!["forget", "-a", "init", "--once"],
+        let exec = "exec -a init -- echo ran";
+        let old = "the tables have schema version 3, but this dlock needs 4: run dlock setup with this version \
+             of dlock and an account that may alter tables";
+        for words in [
+            exec,
+            "exec -a init --once -- echo ran",
+            "status",
+            "history",
+            "wait init",
+            "forget -a init --once",
         ] {
-            let outcome = next(&database, arguments).run();
-            outcome.expect(
-                78,
-                "",
-                "the tables have schema version 3, but this dlock needs 4: run dlock setup with this version \
-                 of dlock and an account that may alter tables",
-            );
+            next(&database, words.split(' ')).run().expect(78, "", old);
         }
         let findings = Findings::of(next(&database, [""; 0]));
         let fix = findings.reports("tables", "fail", "schema version 3, but this dlock needs 4");
@@ -93,107 +90,65 @@ fn too_old_tables_are_refused_and_not_changed() {
         assert_eq!(tables, ["fail"], "{flavour}: {findings:#?}");
         assert_eq!(definitions(&database), before, "{flavour}");
         assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
-    }
-}
 
-#[test]
-fn tables_that_need_a_newer_program_are_refused_and_not_changed() {
-    for flavour in Flavour::ALL {
-        let database = set_up(flavour);
         next(&database, ["setup", "-q"]).run().expect(0, "", "");
         execute(&database, "UPDATE dlock_schema SET min_version=4");
         let before = definitions(&database);
-        for arguments in [
-            vec!["exec", "-a", "init", "--", "echo", "ran"],
-            vec!["status"],
-            vec!["setup"],
-        ] {
-            let outcome = Dlock::on(&database, arguments).run();
-            outcome.expect(
-                78,
-                "",
-                "the tables need a dlock with schema version 4 or later, but this dlock has 3: use a newer dlock",
-            );
+        let new = "the tables need a dlock with schema version 4 or later, but this dlock has 3: use a newer dlock";
+        for words in [exec, "status", "setup"] {
+            let dlock = Dlock::on(&database, words.split(' '));
+            dlock.run().expect(78, "", new);
         }
         assert_eq!(definitions(&database), before, "{flavour}");
         assert_eq!(recorded(&database), [(4, 4)], "{flavour}");
-        next(&database, ["exec", "-a", "init", "--", "echo", "ran"])
+        next(&database, exec.split(' '))
             .run()
             .expect(0, "ran\n", "");
-    }
+    });
 }
 
 #[test]
-fn a_waiter_checks_the_version_again_when_its_turn_comes() {
-    for flavour in Flavour::ALL {
+fn holders_and_waiters_stop_if_the_tables_begin_to_need_a_newer_program() {
+    on_each(|flavour| {
         let database = set_up(flavour);
-        let stage = Stage::new();
-        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-        let holder = Dlock::on(&database, ["exec", "-a", "init", "--", "sh", "-c"])
-            .arg(r#"echo up > "$1"; read word < "$2""#)
-            .arg("sh")
-            .args([&ready, &go])
-            .start();
-        assert_eq!(read_message(&ready), "up");
+        // The ttl is long, so that the command ends before the next renewal.
+        let healthy = Holder::on(&database, &["--ttl=10m"]);
+        let lost = Holder::on(&database, &["--action=lost", "--ttl=6s"]);
         let waiter = Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
         waiter.wait_for_output("init is held by");
         execute(&database, "UPDATE dlock_schema SET version=4,min_version=4");
-        write_message(&go, "on");
-        holder.wait().expect(0, "", "");
+        healthy.end().expect(3, "", "");
+        // The waiter checks the version again when its turn comes.
         waiter.wait().expect(78, "", "use a newer dlock");
-    }
-}
-
-on_each_flavour!(a_holder_stops_its_command_if_the_tables_begin_to_need_a_newer_program);
-fn a_holder_stops_its_command_if_the_tables_begin_to_need_a_newer_program(flavour: Flavour) {
-    let database = set_up(flavour);
-    let stage = Stage::new();
-    let (ready, never) = (stage.fifo("ready"), stage.fifo("never"));
-    let holder = Dlock::on(&database, ["exec", "-a", "init", "--ttl=3s", "--"])
-        .args(["sh", "-c", r#"echo up > "$1"; read word < "$2""#, "sh"])
-        .args([&ready, &never])
-        .start();
-    assert_eq!(read_message(&ready), "up");
-    execute(&database, "UPDATE dlock_schema SET version=4,min_version=4");
-    holder.wait().expect(
-        76,
-        "",
-        "cannot keep init: the tables need a dlock with schema version 4 or later",
-    );
+        let why = "cannot keep lost: the tables need a dlock with schema version 4 or later";
+        lost.running.wait().expect(76, "", why);
+    });
 }
 
 #[test]
 fn an_older_program_works_with_columns_that_it_does_not_know() {
-    for flavour in Flavour::ALL {
+    on_each(|flavour| {
         let database = set_up(flavour);
+        let tables = database.admin_conn().query("SHOW TABLES");
+        let tables: Vec<String> = tables.expect("root has the privilege");
+        assert_eq!(tables.len(), 7);
         // A column at the front of a table shifts all other columns.
-        for table in [
-            "dlock_schema",
-            "dlock_lock",
-            "dlock_waiter",
-            "dlock_success",
-            "dlock_history",
-            "dlock_fence",
-            "dlock_slot",
-        ] {
+        for table in tables {
             for place in ["FIRST", ""] {
                 let column = format!("newer_{} VARBINARY(9) NOT NULL DEFAULT 'x'", place.len());
-                execute(
-                    &database,
-                    &format!("ALTER TABLE {table} ADD {column} {place}"),
-                );
+                let alter = format!("ALTER TABLE {table} ADD {column} {place}");
+                execute(&database, &alter);
             }
         }
         execute(&database, "UPDATE dlock_schema SET version=9");
         let before = definitions(&database);
-        let with_version = "the tables in versions_";
-        for (arguments, stdout, stderr) in [
+        for (words, stdout, stderr) in [
             (
                 "setup",
                 "",
                 "have schema version 9, newer than 3 of this dlock",
             ),
-            ("setup", "", with_version),
+            ("setup", "", "the tables in versions_"),
             ("exec -a init -- echo ran", "ran\n", ""),
             ("exec -a init --once -- echo ran", "ran\n", ""),
             ("exec -a init --once -- echo ran", "", "was done by"),
@@ -207,21 +162,17 @@ fn an_older_program_works_with_columns_that_it_does_not_know() {
             ("release -a init --yes --resume", "", "init"),
             ("forget -a init --once", "", "is forgotten"),
             ("wait init", "", ""),
+            ("status init", "free", ""),
+            ("history init", "exit 0", ""),
         ] {
-            let words = arguments.split(' ');
-            let outcome = Dlock::on(&database, words).run();
+            let outcome = Dlock::on(&database, words.split(' ')).run();
+            let is_printed = match words {
+                "status init" | "history init" => outcome.stdout.contains(stdout),
+                _ => outcome.stdout == stdout && outcome.stderr.contains(stderr),
+            };
             assert!(
-                outcome.status == Some(0)
-                    && outcome.stdout == stdout
-                    && outcome.stderr.contains(stderr),
-                "{flavour}, {arguments}: {outcome:#?}"
-            );
-        }
-        for (arguments, text) in [("status init", "free"), ("history init", "exit 0")] {
-            let outcome = Dlock::on(&database, arguments.split(' ')).run();
-            assert!(
-                outcome.status == Some(0) && outcome.stdout.contains(text),
-                "{flavour}, {arguments}: {outcome:#?}"
+                outcome.status == Some(0) && is_printed,
+                "{flavour}, {words}: {outcome:#?}"
             );
         }
         let findings = Findings::of(Dlock::on(&database, [""; 0]));
@@ -229,5 +180,5 @@ fn an_older_program_works_with_columns_that_it_does_not_know() {
         findings.are_good_except(&[]);
         assert_eq!(definitions(&database), before, "{flavour}");
         assert_eq!(recorded(&database), [(9, 1)], "{flavour}");
-    }
+    });
 }

@@ -5,13 +5,16 @@ use std::thread;
 
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, eventually};
-use testkit::command::{Stage, read_message, write_message};
+use testkit::command::Stage;
+use testkit::holder::Holder;
 use testkit::servers::{Database, Flavour};
+
+use crate::faults::on_each;
 
 use super::{next, recorded, set_up};
 
 /// Number of grants on each of the two servers.
-const GRANTS: usize = 500;
+const GRANTS: usize = 150;
 
 /// Number of contenders that run each program. Each contender repeats `exec` until the number of grants is reached.
 const CONTENDERS: usize = 4;
@@ -19,16 +22,7 @@ const CONTENDERS: usize = 4;
 /// Script that creates a file and deletes it. The script fails if the file exists, because another command then runs.
 const ALONE: &str = r#"set -C; : > "$1" && exec rm "$1""#;
 
-/// Acquires the action and runs [`ALONE`] with `dlock`. Every run must exit with 0: no run is refused, and no two
-/// commands overlap.
-#[track_caller]
-fn exec(dlock: Dlock, witness: &str) {
-    let outcome = dlock
-        .args(["exec", "-q", "-a", "init", "--history", "100000"])
-        .args(["--", "sh", "-c", ALONE, "sh", witness])
-        .run();
-    outcome.expect(0, "", "");
-}
+const EXEC: [&str; 6] = ["exec", "-q", "-a", "init", "--history", "100000"];
 
 /// Returns the number of entries in the history that a program of `version` has recorded.
 #[track_caller]
@@ -42,40 +36,34 @@ fn recorded_by(database: &Database, version: u32) -> usize {
 
 #[test]
 fn two_schema_versions_share_the_grants_of_an_action_without_overlap() {
-    thread::scope(|scope| {
-        for flavour in Flavour::ALL {
-            scope.spawn(move || compete(flavour));
-        }
-    });
+    on_each(compete);
 }
 
 fn compete(flavour: Flavour) {
     let database = &set_up(flavour);
     let stage = Stage::new();
-    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
     let witness = stage.path("witness");
     let witness = witness.to_str().expect("the path is UTF-8");
-    let holder = Dlock::on(database, ["exec", "-q", "-a", "init", "--", "sh", "-c"])
-        .arg(r#"echo up > "$1"; read word < "$2""#)
-        .arg("sh")
-        .args([&ready, &go])
-        .start();
-    assert_eq!(read_message(&ready), "up");
+    let holder = Holder::on(database, &["-q"]);
 
-    let old: fn(&Database) -> Dlock = |database| Dlock::on(database, [""; 0]);
-    let new: fn(&Database) -> Dlock = |database| next(database, [""; 0]);
     let started = &AtomicUsize::new(0);
-    let contend = move |program: fn(&Database) -> Dlock| {
+    let contend = move |is_new: bool| {
         let mut granted = 0;
         while started.fetch_add(1, Ordering::Relaxed) < GRANTS {
-            exec(program(database), witness);
+            let dlock = match is_new {
+                true => next(database, EXEC),
+                false => Dlock::on(database, EXEC),
+            };
+            // No run is refused, and no two commands overlap.
+            let command = dlock.args(["--", "sh", "-c", ALONE, "sh", witness]);
+            command.run().expect(0, "", "");
             granted += 1;
         }
         granted
     };
     let [by_old, by_new]: [usize; 2] = thread::scope(|scope| {
         let mut contenders = [Vec::new(), Vec::new()];
-        contenders[0].extend((0..CONTENDERS).map(|_| scope.spawn(move || contend(old))));
+        contenders[0].extend((0..CONTENDERS).map(|_| scope.spawn(move || contend(false))));
         eventually("all contenders wait", || {
             let waiters = database
                 .admin_conn()
@@ -85,9 +73,8 @@ fn compete(flavour: Flavour) {
         next(database, ["setup"])
             .run()
             .expect(0, "", "upgraded from schema version 3 to 4");
-        contenders[1].extend((0..CONTENDERS).map(|_| scope.spawn(move || contend(new))));
-        write_message(&go, "on");
-        holder.wait().expect(0, "", "");
+        contenders[1].extend((0..CONTENDERS).map(|_| scope.spawn(move || contend(true))));
+        holder.end().expect(3, "", "");
         contenders.map(|program| {
             let granted = program.into_iter().map(thread::ScopedJoinHandle::join);
             granted

@@ -5,11 +5,11 @@ use std::thread;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, eventually};
-use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, SESSIONS, shared};
 
 use super::{definitions, next, recorded, set_up};
 use crate::doctor::{Findings, execute};
+use crate::faults::on_each;
 
 /// The statement that the upgrade in these tests executes.
 const COLUMN: &str = "ALTER TABLE dlock_history ADD COLUMN recorder TINYINT NOT NULL DEFAULT 3";
@@ -61,54 +61,45 @@ fn is_upgraded(database: &Database, flavour: Flavour) {
 }
 
 #[test]
-fn an_interrupted_upgrade_is_continued_by_the_next_setup() {
-    for flavour in Flavour::ALL {
-        let database = set_up(flavour);
-        // Simulates a crash after the server has committed the new column and before it has committed the new version.
-        execute(&database, COLUMN);
-        next(&database, ["exec", "-a", "init", "--", "echo", "ran"])
-            .run()
-            .expect(78, "", "run dlock setup with this version of dlock");
-        next(&database, ["setup"])
-            .run()
-            .expect(0, "", "upgraded from schema version 3 to 4");
-        is_upgraded(&database, flavour);
-        next(&database, ["setup"])
-            .run()
-            .expect(0, "", "the tables are in place");
-    }
-}
-
-#[test]
-fn setups_at_once_all_succeed() {
-    for flavour in Flavour::ALL {
+fn setups_at_once_all_succeed_and_continue_an_interrupted_upgrade() {
+    on_each(|flavour| {
         let database = set_up(flavour);
         let setups = [(); 6].map(|()| next(&database, ["setup"]).start());
         for setup in setups {
             setup.wait().expect(0, "", "the tables are in place");
         }
         is_upgraded(&database, flavour);
-    }
+        // The state after a crash of setup: the server has committed the new column, but not the new version.
+        execute(&database, "UPDATE dlock_schema SET version=3");
+        let exec = next(&database, ["exec", "-a", "init", "--", "echo", "ran"]);
+        let advice = "run dlock setup with this version of dlock";
+        exec.run().expect(78, "", advice);
+        let setup = || next(&database, ["setup"]).run();
+        setup().expect(0, "", "upgraded from schema version 3 to 4");
+        is_upgraded(&database, flavour);
+        setup().expect(0, "", "the tables are in place");
+    });
 }
 
-on_each_flavour!(setup_waits_for_a_transaction_while_holders_continue);
-fn setup_waits_for_a_transaction_while_holders_continue(flavour: Flavour) {
-    let database = set_up(flavour);
-    let transaction = transaction(&database);
-    let setup = next(&database, ["setup"]).start();
-    executes(&database, "ALTER TABLE dlock_history");
-    // The release of this run inserts into the table.
-    Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"])
-        .run()
-        .expect(0, "ran\n", "");
-    drop(transaction);
-    setup.wait().expect(0, "", "from schema version 3 to 4");
-    is_upgraded(&database, flavour);
+#[test]
+fn setup_waits_for_a_transaction_while_holders_continue() {
+    on_each(|flavour| {
+        let database = set_up(flavour);
+        let transaction = transaction(&database);
+        let setup = next(&database, ["setup"]).start();
+        executes(&database, "ALTER TABLE dlock_history");
+        // The release of this run inserts into the table.
+        let exec = ["exec", "-a", "init", "--", "echo", "ran"];
+        Dlock::on(&database, exec).run().expect(0, "ran\n", "");
+        drop(transaction);
+        setup.wait().expect(0, "", "from schema version 3 to 4");
+        is_upgraded(&database, flavour);
+    });
 }
 
 #[test]
 fn an_upgrade_by_another_program_during_setup_is_not_undone() {
-    for flavour in Flavour::ALL {
+    on_each(|flavour| {
         let database = set_up(flavour);
         let transaction = transaction(&database);
         let setup = next(&database, ["setup"]).start();
@@ -123,41 +114,35 @@ fn an_upgrade_by_another_program_during_setup_is_not_undone() {
         outcome.expect("the other program is first");
         setup.wait().expect(0, "", "the tables are in place");
         assert_eq!(recorded(&database), [(5, 1)], "{flavour}");
-    }
+    });
 }
 
-on_each_flavour!(setup_gives_up_if_a_transaction_does_not_end);
-fn setup_gives_up_if_a_transaction_does_not_end(flavour: Flavour) {
-    thread::scope(|scope| {
-        scope.spawn(move || {
-            let database = set_up(flavour);
-            let before = definitions(&database);
-            let transaction = transaction(&database);
-            let setup = next(&database, ["setup"]).run();
-            setup.expect(
-                69,
-                "",
-                "a transaction of another session is using the table",
-            );
-            drop(transaction);
-            assert_eq!(definitions(&database), before, "{flavour}");
-            assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
-        });
+#[test]
+fn setup_gives_up_if_a_transaction_does_not_end() {
+    on_each(|flavour| {
+        let database = set_up(flavour);
+        let before = definitions(&database);
+        let transaction = transaction(&database);
+        let setup = next(&database, ["setup"]).run();
+        setup.expect(
+            69,
+            "",
+            "a transaction of another session is using the table",
+        );
+        drop(transaction);
+        assert_eq!(definitions(&database), before, "{flavour}");
+        assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
     });
 }
 
 #[test]
 fn first_execs_of_two_versions_leave_usable_tables() {
-    for flavour in Flavour::ALL {
+    on_each(|flavour| {
         let database = shared(flavour).database("first");
         let exec = ["exec", "-q", "-a", "init", "--", "true"];
-        let runs: Vec<_> = (0..8)
-            .map(|number| match number % 2 {
-                0 => Dlock::on(&database, exec).start(),
-                _ => next(&database, exec).start(),
-            })
-            .collect();
-        for run in runs {
+        let runs =
+            [(); 4].map(|()| [Dlock::on(&database, exec), next(&database, exec)].map(Dlock::start));
+        for run in runs.into_iter().flatten() {
             let outcome = run.wait();
             let is_refused = outcome.stderr.contains("run dlock setup with ");
             assert!(
@@ -167,7 +152,7 @@ fn first_execs_of_two_versions_leave_usable_tables() {
         }
         next(&database, ["setup"]).run().expect(0, "", "in place");
         is_upgraded(&database, flavour);
-    }
+    });
 }
 
 /// Returns the lines that the next program prints with `setup --print` and that `select` selects.
@@ -195,54 +180,42 @@ fn downgrade(database: &Database) {
 }
 
 #[test]
-fn tables_of_version_1_are_upgraded_to_the_present_version() {
-    for flavour in Flavour::ALL {
+fn tables_of_earlier_versions_are_upgraded_to_the_present_version() {
+    on_each(|flavour| {
         let database = set_up(flavour);
         let before = definitions(&database);
+        let exec = || Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"]).run();
+        let is_upgraded_from = |version| {
+            let upgraded = format!("upgraded from schema version {version} to 3");
+            Dlock::on(&database, ["setup"])
+                .run()
+                .expect(0, "", &upgraded);
+            assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
+            assert_eq!(definitions(&database), before, "{flavour}");
+            exec().expect(0, "ran\n", "");
+        };
         downgrade(&database);
         execute(&database, "DROP TABLE dlock_slot");
-        let exec = ["exec", "-a", "init", "--", "echo", "ran"];
-        Dlock::on(&database, exec).run().expect(
-            78,
-            "",
-            "the tables have schema version 1, but this dlock needs 2: run dlock setup",
-        );
+        let advice = "the tables have schema version 1, but this dlock needs 2: run dlock setup";
+        exec().expect(78, "", advice);
         let findings = Findings::of(Dlock::on(&database, [""; 0]));
         findings.reports("tables", "fail", "schema version 1");
         // A table is missing, so not all privileges can be tried.
         findings.are_good_except(&["tables", "grants"]);
-        Dlock::on(&database, ["setup"])
-            .run()
-            .expect(0, "", "upgraded from schema version 1 to 3");
-        assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
-        assert_eq!(definitions(&database), before, "{flavour}");
-        Dlock::on(&database, exec).run().expect(0, "ran\n", "");
-    }
-}
+        is_upgraded_from(1);
 
-/// The tables of version 2 have no slots. An exclusive lease needs none.
-#[test]
-fn tables_of_version_2_work_until_setup_adds_the_slots() {
-    for flavour in Flavour::ALL {
-        let database = set_up(flavour);
-        let before = definitions(&database);
+        // The tables of version 2 have no slots. An exclusive lease needs none.
         execute(&database, "DROP TABLE dlock_slot");
         execute(&database, "ALTER TABLE dlock_history DROP COLUMN slot");
         execute(&database, "UPDATE dlock_schema SET version=2");
-        let exec = ["exec", "-a", "init", "--", "echo", "ran"];
-        Dlock::on(&database, exec).run().expect(0, "ran\n", "");
-        Dlock::on(&database, ["setup"])
-            .run()
-            .expect(0, "", "upgraded from schema version 2 to 3");
-        assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
-        assert_eq!(definitions(&database), before, "{flavour}");
-        Dlock::on(&database, exec).run().expect(0, "ran\n", "");
-    }
+        exec().expect(0, "ran\n", "");
+        is_upgraded_from(2);
+    });
 }
 
 #[test]
 fn the_printed_statements_upgrade_the_tables() {
-    for flavour in Flavour::ALL {
+    on_each(|flavour| {
         let database = set_up(flavour);
         downgrade(&database);
         let statements = printed(&database, |line| {
@@ -257,20 +230,18 @@ fn the_printed_statements_upgrade_the_tables() {
             execute(&database, &statement);
         }
         is_upgraded(&database, flavour);
-    }
+    });
 }
 
 #[test]
 fn the_printed_grant_is_needed_and_enough_for_an_upgrade() {
-    for flavour in Flavour::ALL {
+    on_each(|flavour| {
         let database = set_up(flavour);
         let mut account = database.clone();
         account.user = format!("alter_{}", database.user);
         let user = format!("'{}'@'%'", account.user);
-        execute(
-            &database,
-            &format!("CREATE USER {user} IDENTIFIED BY '{}'", account.password),
-        );
+        let create = format!("CREATE USER {user} IDENTIFIED BY '{}'", account.password);
+        execute(&database, &create);
         let [grant] = &printed(&database, |line| {
             let grant = line
                 .strip_prefix("-- ")?
@@ -282,15 +253,12 @@ fn the_printed_grant_is_needed_and_enough_for_an_upgrade() {
         let lesser = grant.replace(", ALTER", "");
         assert_ne!(grant, &lesser);
         execute(&database, &lesser);
-        next(&account, ["setup"]).run().expect(
-            77,
-            "",
-            "run dlock setup with an account that may alter tables (GRANT CREATE, SELECT, INSERT, UPDATE, ALTER ON",
-        );
+        let advice = "run dlock setup with an account that may alter tables \
+                      (GRANT CREATE, SELECT, INSERT, UPDATE, ALTER ON";
+        let setup = || next(&account, ["setup"]).run();
+        setup().expect(77, "", advice);
         execute(&database, grant);
-        next(&account, ["setup"])
-            .run()
-            .expect(0, "", "upgraded from schema version 3 to 4");
+        setup().expect(0, "", "upgraded from schema version 3 to 4");
         is_upgraded(&database, flavour);
-    }
+    });
 }
