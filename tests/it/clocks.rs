@@ -7,16 +7,16 @@
 //! the times in the row too early or too late; `mutants::granting` tests such rows on both servers.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, PATIENCE, Running, eventually};
 use testkit::command::Stage;
+use testkit::holder::renewals;
 use testkit::proxy::Proxy;
-use testkit::servers::{Flavour, Server};
+use testkit::servers::{Flavour, Server, fetched};
 
 use crate::mutants::scene::{ScenarioResult, Scene};
 
@@ -38,12 +38,13 @@ struct ClockServer {
 }
 
 impl ClockServer {
-    fn start(flavour: Flavour) -> Self {
+    fn start() -> Self {
         let stage = Stage::new();
         let clock = stage.path("clock");
         fs::write(&clock, "+0 x1\n").expect("the folder is writable");
+        let library = fetched("libfaketimeMT.so.1");
         let environment = [
-            ("DLOCK_TEST_SERVER_PRELOAD", library()),
+            ("DLOCK_TEST_SERVER_PRELOAD", library.display().to_string()),
             ("FAKETIME_TIMESTAMP_FILE", clock.display().to_string()),
             // libfaketime reads the file once in this number of seconds. Reading the file in every call would slow
             // the server down too much.
@@ -52,7 +53,7 @@ impl ClockServer {
         ];
         let started = Instant::now();
         Self {
-            server: Server::start_in(flavour, &[], &environment),
+            server: Server::start_in(Flavour::MariaDb, &[], &environment),
             clock,
             started,
             _stage: stage,
@@ -91,18 +92,6 @@ fn seconds_off(admin: &mut Conn) -> f64 {
     server.expect("a number") - own.expect("after 1970").as_secs_f64()
 }
 
-/// Returns the path of libfaketime, which `tests/servers/fetch` provides.
-fn library() -> String {
-    let fetch = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/fetch");
-    let found = Command::new(fetch)
-        .args(["--path", "libfaketimeMT.so.1"])
-        .output()
-        .expect("the script runs");
-    let why = String::from_utf8_lossy(&found.stderr);
-    assert!(found.status.success(), "no libfaketime: {why}");
-    String::from_utf8_lossy(&found.stdout).trim().to_owned()
-}
-
 /// Starts a holder with the ttl [`TTL`].
 fn holder(scene: &Scene) -> Running {
     scene.holder(scene.exec(scene.database.port).args(TTL))
@@ -111,27 +100,19 @@ fn holder(scene: &Scene) -> Running {
 /// Waits for `times` more renewals by `holder`, and asserts that a contender then does not acquire the lock.
 #[track_caller]
 fn assert_renewed_and_exclusive(scene: &Scene, holder: &mut Running, times: u64) {
-    let mut admin = scene.database.admin_conn();
-    let mut renewals = || -> u64 {
-        let row = admin.query_first("SELECT renewals FROM dlock_lock");
-        row.expect("the table exists").expect("the row exists")
-    };
-    let least = renewals() + times;
+    let least = renewals(&scene.database) + times;
     eventually("the lease is renewed", || {
-        assert!(
-            !holder.is_over(),
-            "the holder has ended: {}",
-            holder.stderr_so_far()
-        );
-        renewals() >= least
+        let is_over = holder.is_over();
+        assert!(!is_over, "the holder has ended: {}", holder.stderr_so_far());
+        renewals(&scene.database) >= least
     });
     let once = scene.next(scene.exec(scene.database.port).arg("-n")).wait();
     once.expect(75, "", "init is held by");
 }
 
 #[test]
-fn any_server_clock_error_is_harmless_while_the_queue_lock_is_held() {
-    let clocked = &ClockServer::start(Flavour::MariaDb);
+fn any_server_clock_error_is_harmless_and_reported_while_the_queue_lock_is_held() {
+    let clocked = &ClockServer::start();
     let scene = clocked.scene("");
     let mut holder = holder(&scene);
     let waiters = [scene.waiter(), scene.waiter()];
@@ -150,24 +131,15 @@ fn any_server_clock_error_is_harmless_while_the_queue_lock_is_held() {
     }
     only_the_mutant_trusts_the_server_clock(clocked);
     a_contender_without_named_locks_does_not_trust_the_server_clock(clocked);
+    status_reports_that_the_server_clock_was_set(clocked);
 }
 
-/// `status` reports a clock jump only until the next renewal. If the ttl is one minute, renewals are ten seconds apart.
-#[test]
-fn status_reports_that_the_server_clock_was_set() {
-    let clocked = &ClockServer::start(Flavour::MariaDb);
-    for (off, diagnosis, difference) in [
-        (
-            HOUR,
-            "the holder is frozen, or the server's clock was set forward",
-            "ahead of",
-        ),
-        (
-            -HOUR,
-            "held; the server's clock was set back by at least 59m ",
-            "behind",
-        ),
-    ] {
+/// Asserts that `status` reports a clock jump, which it does only until the next renewal. If the ttl is one minute, renewals
+/// are ten seconds apart.
+fn status_reports_that_the_server_clock_was_set(clocked: &ClockServer) {
+    let forward = "the holder is frozen, or the server's clock was set forward";
+    let back = "held; the server's clock was set back by at least 59m ";
+    for (off, diagnosis, difference) in [(HOUR, forward, "ahead of"), (-HOUR, back, "behind")] {
         clocked.set(0.0, 1.0);
         let scene = clocked.scene("");
         let dlock = scene.exec(scene.database.port).args(["--ttl", "1m"]);
@@ -219,7 +191,7 @@ fn a_contender_without_named_locks_does_not_trust_the_server_clock(clocked: &Clo
 /// A contender that sees the holder's session does not trust the server's clock, although the holder has no queue lock.
 #[test]
 fn without_queue_lock_the_server_clock_may_be_set_while_the_session_is_seen() {
-    let clocked = &ClockServer::start(Flavour::MariaDb);
+    let clocked = &ClockServer::start();
     let scene = clocked.scene("");
     let mut holder = holder(&scene);
     let waiters = [scene.waiter(), scene.waiter()];

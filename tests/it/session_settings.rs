@@ -7,10 +7,11 @@
 
 use std::sync::OnceLock;
 
-use mysql::prelude::Queryable;
-use testkit::cli_runner::Dlock;
-use testkit::holder::Holder;
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::holder::{Holder, renewals};
 use testkit::servers::{Database, Flavour, Server};
+
+use crate::faults::on_each;
 
 /// Options of both servers.
 const BOTH: [&str; 9] = [
@@ -45,52 +46,36 @@ pub(crate) fn worst(flavour: Flavour) -> &'static Server {
     server.get_or_init(|| Server::start(flavour, &[&BOTH[..], &[&init_connect]].concat()))
 }
 
-fn everywhere(test: impl Fn(&Database)) {
-    for flavour in Flavour::ALL {
-        test(&worst(flavour).database("worst"));
-    }
-}
-
 fn exec(database: &Database, options: &[&str]) -> Dlock {
     let dlock = Dlock::on(database, ["exec", "-a", "init"]).args(options);
     dlock.args(["--", "echo", "ran"])
 }
 
 #[test]
-fn runs_end_as_on_a_server_with_the_defaults() {
-    everywhere(|database| {
-        exec(database, &[]).run().expect(0, "ran\n", "");
-        exec(database, &["--fence"]).run().expect(0, "ran\n", "");
-        exec(database, &["--once"]).run().expect(0, "ran\n", "");
-        exec(database, &["--once"])
-            .run()
-            .expect(0, "", "was done by");
-        exec(database, &["--once-per=1h"])
-            .run()
-            .expect(0, "", "not run again within 1h");
+fn runs_renewals_and_waiters_end_as_on_a_server_with_the_defaults() {
+    on_each(|flavour| {
+        let database = &worst(flavour).database("worst");
+        for (options, stdout, stderr) in [
+            (&[][..], "ran\n", ""),
+            (&["--fence"], "ran\n", ""),
+            (&["--once"], "ran\n", ""),
+            (&["--once"], "", "was done by"),
+            (&["--once-per=1h"], "", "not run again within 1h"),
+        ] {
+            exec(database, options).run().expect(0, stdout, stderr);
+        }
         let history = Dlock::on(database, ["history", "init"]).run();
         assert_eq!(history.stdout.matches("exit 0").count(), 3, "{history:?}");
         let status = Dlock::on(database, ["status", "init"]).run();
         assert!(status.stdout.starts_with("init: free\n"), "{status:?}");
-    });
-}
 
-#[test]
-fn renewals_are_committed_and_waiters_follow() {
-    everywhere(|database| {
-        let holder = Holder::on(database, &["--ttl", "2s", "--fence"]);
-        let waiters: Vec<_> = (0..3).map(|_| exec(database, &[]).start()).collect();
+        let holder = Holder::on(database, &["--ttl", "6s", "--fence"]);
+        let waiters = [(); 3].map(|()| exec(database, &[]).start());
         for waiter in &waiters {
             waiter.wait_for_output("init is held by");
         }
         // Another session reads what is committed.
-        testkit::cli_runner::eventually("the lease is renewed", || {
-            let renewals: Option<u64> = database
-                .admin_conn()
-                .query_first("SELECT renewals FROM dlock_lock")
-                .expect("root has the privilege");
-            renewals >= Some(3)
-        });
+        eventually("the lease is renewed", || renewals(database) >= 3);
         // With the worst time limits, the server may have closed a first connection on a busy machine.
         let outcome = holder.end();
         assert_eq!(outcome.status, Some(3), "{outcome:#?}");
