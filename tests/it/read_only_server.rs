@@ -32,14 +32,14 @@ fn dlock(database: &Database, words: &str) -> Outcome {
 #[track_caller]
 fn database(server: &Server) -> Database {
     let database = server.database("replica");
-    dlock(&database, "exec -a init -- true").expect(0, "", "");
+    dlock(&database, "exec -q -a init -- true").expect(0, "", "");
     database
 }
 
 /// Runs an inner exec with the variables of a command that ran under the present token.
 #[track_caller]
 fn inner(database: &Database) -> Outcome {
-    let exec = ["exec", "-a", "init", "--connect-timeout=2s"];
+    let exec = ["exec", "-a", "init", "--connect-timeout=6s"];
     Dlock::on(database, exec)
         .env("DLOCK_ACTION", "init")
         .env("DLOCK_TOKEN", "1")
@@ -81,14 +81,14 @@ fn status_and_history_report_a_read_only_server_and_checks_fail_there() {
             "status init --check",
             "check init --token 1",
             "note text --action=init --token=1",
-            "wait init --connect-timeout=2s",
+            "wait init --connect-timeout=6s",
         ] {
             dlock(&replica, words).expect(69, "", REFUSAL);
         }
         inner(&replica).expect(69, "", REFUSAL);
         dlock(&primary, "status init --check").expect(0, "", "");
         dlock(&primary, "check init --token 1").expect(76, "", "token 1 is not current");
-        dlock(&primary, "wait init --connect-timeout=2s").expect(0, "", "");
+        dlock(&primary, "wait init --connect-timeout=6s").expect(0, "", "");
         inner(&primary).expect(0, "", "");
     });
 }
@@ -112,7 +112,7 @@ fn account_that_may_write_to_a_read_only_server_gets_no_lease_there(flavour: Fla
     let mut conn = Conn::new(Opts::from_url(&url).expect("a URL")).expect("a session");
     conn.query_drop("INSERT INTO dlock_lock (action) VALUES ('other')")
         .expect("the account may write");
-    let exec = "exec -a init --connect-timeout=2s -- echo RAN";
+    let exec = "exec -a init --connect-timeout=6s -- echo RAN";
     for words in [
         exec,
         "exec -n -a new -- echo RAN",

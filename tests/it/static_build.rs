@@ -64,7 +64,7 @@ fn static_dlock_keeps_the_lock_and_the_inherited_descriptors() {
     "#;
     let outcome = Dlock::of(Path::new("bash"), ["-c", script, "bash"])
         .args([&appended, &report, &program])
-        .args(["exec", "-a", "init", "--", "sh", "-c", command])
+        .args(["exec", "-q", "-a", "init", "--", "sh", "-c", command])
         .env("DLOCK_URL", database.url())
         .env("dlock", env!("CARGO_BIN_EXE_dlock"))
         .run();

@@ -32,7 +32,7 @@ fn requests(database: &Database, proxy: &Proxy, action: &str) -> Vec<Request> {
 /// Creates the tables and the row of `init`. Returns a proxy to the server.
 #[track_caller]
 fn with_row(database: &Database) -> Proxy {
-    let exec = Dlock::on(database, ["exec", "-a", "init", "--", "true"]);
+    let exec = Dlock::on(database, ["exec", "-q", "-a", "init", "--", "true"]);
     exec.run().expect(0, "", "");
     Proxy::to(database.port)
 }

@@ -43,7 +43,7 @@ impl EmptyRoot {
     fn exec(&self, url: &str, options: &[&str]) -> Dlock {
         Dlock::of(Path::new("unshare"), ["--mount", "sh", "-c", CHROOT, "sh"])
             .arg(self.0.path())
-            .args(["/dlock", "exec", "init"])
+            .args(["/dlock", "exec", "-q", "init"])
             .args(options)
             .args(COMMAND)
             .env("DLOCK_URL", url)
