@@ -21,9 +21,9 @@ fn requests(database: &Database, proxy: &Proxy, action: &str) -> Vec<Request> {
         is_usual.then(|| proxy.sessions().split_off(before))
     };
     let sessions = (0..9).find_map(|_| run());
-    let mut sessions = sessions.expect("an exec succeeds without a message");
-    assert_eq!(sessions.len(), 1, "not one connection: {sessions:#?}");
-    let mut requests = sessions.remove(0).requests;
+    let sessions = sessions.expect("an exec succeeds without a message");
+    let sent = sessions.into_iter().flat_map(|session| session.requests);
+    let mut requests: Vec<Request> = sent.collect();
     // On a busy machine, `true` may take so long that its holder hands off the lease.
     requests.retain(|request| request.kind() != Some(Kind::Handoff));
     requests
@@ -95,8 +95,13 @@ fn transactions_of_another_server_cost_one_more_packet() {
     let server = Server::start(Series::MySql97, &gtids);
     let database = server.database("gtids");
     let proxy = with_row(&database);
-    assert_eq!(requests(&database, &proxy, "init").len(), 3);
+    let packets = || {
+        let sent = requests(&database, &proxy, "init").into_iter();
+        sent.filter(|request| matches!(request, Request::Query(_)))
+            .count()
+    };
+    assert_eq!(packets(), 2);
     let foreign = "SET GLOBAL gtid_purged='+11111111-2222-3333-4444-555555555555:1-7'";
     run(&server, foreign);
-    assert_eq!(requests(&database, &proxy, "init").len(), 4);
+    assert_eq!(packets(), 3);
 }
