@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use testkit::servers::{Database, Server};
 
 use crate::model_side::{ModelSide, owner_id_of};
-use crate::mutation::{Run, Variant};
+use crate::mutation::Variant;
 use crate::server::Rules;
 use crate::server_contender::Rewrite;
 use crate::server_side::ServerSide;
@@ -22,7 +22,6 @@ const WORKERS: usize = 3;
 /// be the cause of the difference.
 const CONFIRMATIONS: usize = 3;
 
-/// Maximum number of runs of a sequence.
 const MAX_RUNS: usize = 10;
 
 /// Maximum time to shorten a sequence. Each run takes seconds if a contender waits although it should not.
@@ -41,19 +40,15 @@ pub(crate) struct Subject {
 impl Subject {
     /// Nothing is broken, so no difference is expected.
     pub(crate) const SOUND: Self = Self {
-        rules: Run::sound().rules,
+        rules: Rules::NONE,
         variant: Variant::Sound,
         rewrite: None,
     };
-
-    fn is_sound(&self) -> bool {
-        self.rules == Self::SOUND.rules && self.variant == Variant::Sound && self.rewrite.is_none()
-    }
 }
 
 /// A sequence for which the model and the server have different results.
 pub(crate) struct Difference {
-    pub(crate) number: u64,
+    number: u64,
     sequence: Sequence,
     /// The results of the model and the server for the last step.
     description: String,
@@ -61,53 +56,39 @@ pub(crate) struct Difference {
 
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            number,
-            sequence,
-            description,
-        } = self;
-        write!(f, "sequence {number}:\n{sequence}{description}")
+        let (sequence, description) = (&self.sequence, &self.description);
+        write!(f, "sequence {}:\n{sequence}{description}", self.number)
     }
 }
 
-/// Runs the sequences `numbers` of `seed` on `server` until the results of one differ. Returns None if all results are
-/// equal. Prints and shortens only a difference that is not expected.
-pub(crate) fn compare(
-    server: &Server,
-    subject: Subject,
-    seed: u64,
-    numbers: Range<u64>,
-) -> Option<Difference> {
-    let next = AtomicU64::new(numbers.start);
+/// Runs the first `count` sequences of `seed` on `server` until the results of one differ. Returns None if all results are
+/// equal. Shortens the sequence whose results differ.
+pub(crate) fn compare(server: &Server, seed: u64, count: u64) -> Option<Difference> {
+    let next = AtomicU64::new(0);
     let is_found = AtomicBool::new(false);
+    let work = || {
+        let mut worker = Worker::new(server);
+        while !is_found.load(Ordering::Relaxed) {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count {
+                break;
+            }
+            let sequence = Sequence::random(seed, number);
+            if let Some((at, description)) = worker.first_difference(&sequence) {
+                is_found.store(true, Ordering::Relaxed);
+                let difference = Difference {
+                    number,
+                    sequence,
+                    description,
+                };
+                eprintln!("has different results, is being shortened: {difference}");
+                return Some(worker.shorten(difference, at));
+            }
+        }
+        None
+    };
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..WORKERS)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut worker = Worker::new(server.database("compare"), subject);
-                    loop {
-                        let number = next.fetch_add(1, Ordering::Relaxed);
-                        if number >= numbers.end || is_found.load(Ordering::Relaxed) {
-                            return None;
-                        }
-                        let sequence = Sequence::random(seed, number);
-                        if let Some((at, description)) = worker.first_difference(&sequence) {
-                            is_found.store(true, Ordering::Relaxed);
-                            let difference = Difference {
-                                number,
-                                sequence,
-                                description,
-                            };
-                            if !subject.is_sound() {
-                                return Some(difference);
-                            }
-                            eprintln!("has different results, is being shortened: {difference}");
-                            return Some(worker.shorten(difference, at));
-                        }
-                    }
-                })
-            })
-            .collect();
+        let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(work)).collect();
         let outcomes = workers.into_iter().map(thread::ScopedJoinHandle::join);
         let outcomes: Vec<_> = outcomes
             .map(|outcome| outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -117,19 +98,32 @@ pub(crate) fn compare(
 }
 
 /// A worker, which runs one sequence after another on its own database.
-struct Worker {
+pub(crate) struct Worker {
     database: Database,
     subject: Subject,
-    server_side: ServerSide,
+    /// None before the first sequence, and after a difference.
+    server_side: Option<ServerSide>,
 }
 
 impl Worker {
-    fn new(database: Database, subject: Subject) -> Self {
+    pub(crate) fn new(server: &Server) -> Self {
         Self {
-            server_side: ServerSide::new(&database, subject.rewrite),
-            database,
-            subject,
+            database: server.database("compare"),
+            subject: Subject::SOUND,
+            server_side: None,
         }
+    }
+
+    /// Returns the number of the first of `numbers`, of the seed 1, for which the results of `subject` differ.
+    pub(crate) fn find(&mut self, subject: Subject, mut numbers: Range<u64>) -> Option<u64> {
+        if subject.rewrite != self.subject.rewrite {
+            self.server_side = None;
+        }
+        self.subject = subject;
+        numbers.find(|number| {
+            let sequence = Sequence::random(1, *number);
+            self.first_difference(&sequence).is_some()
+        })
     }
 
     /// Runs `sequence` on a new action. Returns the index of the first step whose results differ, and a description of
@@ -156,71 +150,69 @@ impl Worker {
 
     /// Runs `sequence`, and returns the first difference, and true if a step was late. Removes what the sequence left.
     fn run_and_clean(&mut self, sequence: &Sequence) -> (Option<(usize, String)>, bool) {
-        let difference = self.run(sequence);
-        let is_late = self.server_side.is_late();
-        let finished = self.server_side.finish();
-        if difference.is_some() || finished.is_err() {
-            self.server_side = ServerSide::new(&self.database, self.subject.rewrite);
+        let new_side = || ServerSide::new(&self.database, self.subject.rewrite);
+        let mut server_side = self.server_side.take().unwrap_or_else(new_side);
+        let difference = run(sequence, self.subject, &mut server_side);
+        let is_late = server_side.is_late();
+        let finished = server_side.finish();
+        if difference.is_none() && finished.is_ok() {
+            self.server_side = Some(server_side);
         }
         (difference, is_late)
     }
 
-    fn run(&mut self, sequence: &Sequence) -> Option<(usize, String)> {
-        // A hand-off is identified by its owner id alone, so owner ids must be unique on the server.
-        static SERIAL: AtomicU64 = AtomicU64::new(1);
-        self.server_side
-            .begin(SERIAL.fetch_add(1, Ordering::Relaxed));
-        let mut model_side = ModelSide::new(sequence, self.subject.rules, self.subject.variant);
-        for (at, step) in sequence.steps.iter().enumerate() {
-            let Some((concrete, expected)) = model_side.step(*step) else {
-                continue;
-            };
-            let mut actual = self.server_side.step(&concrete, &expected);
-            if let Ok(observed) = &mut actual {
-                // No other contender reads the holder lock of an exclusive lease, so the model has none.
-                let locks = &mut observed.rows.holder_locks;
-                locks.retain(|(owner_id, _)| has_slots(sequence, *owner_id));
-            }
-            match actual {
-                Ok(actual) if actual == expected => {}
-                Ok(actual) => {
-                    let description = format!("the model:  {expected:?}\nthe server: {actual:?}");
-                    return Some((at, description));
-                }
-                Err(error) => return Some((at, format!("the model: {expected:?}\n{error}"))),
-            }
-        }
-        None
-    }
-
     /// Removes the steps and faults without which the results still differ. `at` is the index of the first step whose
     /// results differ.
-    fn shorten(&mut self, difference: Difference, at: usize) -> Difference {
-        let Difference {
-            number,
-            mut sequence,
-            mut description,
-        } = difference;
-        sequence.steps.truncate(at + 1);
-        let (mut was_shortened, began) = (true, Instant::now());
-        while was_shortened && began.elapsed() < SHORTENING_LIMIT {
-            was_shortened = false;
-            for shorter in simplified(&sequence) {
-                if let Some((at, shorter_description)) = self.first_difference(&shorter) {
-                    sequence = shorter;
-                    sequence.steps.truncate(at + 1);
-                    description = shorter_description;
-                    was_shortened = true;
-                    break;
-                }
-            }
+    fn shorten(&mut self, mut difference: Difference, at: usize) -> Difference {
+        difference.sequence.steps.truncate(at + 1);
+        let began = Instant::now();
+        while began.elapsed() < SHORTENING_LIMIT {
+            let mut simpler = simplified(&difference.sequence).into_iter();
+            let shorter = simpler.find_map(|mut sequence| {
+                let (at, description) = self.first_difference(&sequence)?;
+                sequence.steps.truncate(at + 1);
+                Some((sequence, description))
+            });
+            let Some((sequence, description)) = shorter else {
+                break;
+            };
+            (difference.sequence, difference.description) = (sequence, description);
         }
-        Difference {
-            number,
-            sequence,
-            description,
+        difference
+    }
+}
+
+/// Runs `sequence` on the model and the server. Returns the index of the first step whose results differ, and a description
+/// of the difference.
+fn run(
+    sequence: &Sequence,
+    subject: Subject,
+    server_side: &mut ServerSide,
+) -> Option<(usize, String)> {
+    // A hand-off is identified by its owner id alone, so owner ids must be unique on the server.
+    static SERIAL: AtomicU64 = AtomicU64::new(1);
+    server_side.begin(SERIAL.fetch_add(1, Ordering::Relaxed));
+    let mut model_side = ModelSide::new(sequence, subject.rules, subject.variant);
+    for (at, step) in sequence.steps.iter().enumerate() {
+        let Some((concrete, expected)) = model_side.step(*step) else {
+            continue;
+        };
+        let mut actual = server_side.step(&concrete, &expected);
+        if let Ok(observed) = &mut actual {
+            // No other contender reads the holder lock of an exclusive lease, so the model has none.
+            let locks = &mut observed.rows.holder_locks;
+            locks.retain(|(owner_id, _)| has_slots(sequence, *owner_id));
+        }
+        match actual {
+            Ok(actual) if actual == expected => {}
+            Ok(actual) => {
+                let description = format!("the model:  {expected:?}\nthe server: {actual:?}");
+                return Some((at, description));
+            }
+            Err(error) => return Some((at, format!("the model: {expected:?}\n{error}"))),
         }
     }
+    None
 }
 
 /// Returns true if the leases of the contender with `owner_id` are in slots.

@@ -29,7 +29,6 @@ mod model_side;
 #[allow(dead_code, reason = "the model uses the other items")]
 mod mutation;
 mod observed;
-mod operator;
 #[path = "../model/responses.rs"]
 #[allow(dead_code, reason = "the model uses the other items")]
 mod responses;
@@ -49,9 +48,9 @@ use std::sync::OnceLock;
 use testkit::on_each_flavour;
 use testkit::servers::{Flavour, Server};
 
-use crate::comparison::{Subject, compare};
+use crate::comparison::{Subject, Worker, compare};
 use crate::mutation::Variant;
-use crate::server::Rules;
+use crate::server::{Rule, Rules};
 
 /// Default number of sequences on each server. `DLOCK_SEQUENCES` sets another number.
 const SEQUENCES: u64 = 700;
@@ -76,10 +75,8 @@ fn server(flavour: Flavour) -> &'static Server {
 /// Returns the number in the environment variable `name`. None if the variable is empty or not set.
 fn number_from_env(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
-    Some(
-        text.parse()
-            .unwrap_or_else(|_| panic!("{name}={text} is not a number")),
-    )
+    let number = text.parse();
+    Some(number.unwrap_or_else(|_| panic!("{name}={text} is not a number")))
 }
 
 on_each_flavour!(model_and_server_have_the_same_results);
@@ -96,41 +93,37 @@ fn model_and_server_have_the_same_results(flavour: Flavour) {
     let seed = seed.unwrap_or_else(random);
     let count = count.unwrap_or(SEQUENCES);
     println!("{count} sequences on {flavour}, DLOCK_SEED={seed}");
-    if let Some(difference) = compare(server(flavour), Subject::SOUND, seed, 0..count) {
+    if let Some(difference) = compare(server(flavour), seed, count) {
         panic!(
             "{flavour} and the model have different results with DLOCK_SEED={seed}: {difference}"
         );
     }
 }
 
+/// A rule of the model, or of its contenders, that is broken. As below, each number is that of a sequence that detects it.
 #[test]
-fn model_with_a_broken_rule_is_detected() {
-    type Break = fn(&mut Rules);
-    let broken: [(u64, Break); 11] = [
-        (35, |rules| rules.revoked_is_held = true),
-        (0, |rules| rules.session_is_not_updated = true),
-        (0, |rules| rules.lost_queue_lock_is_hand_off = true),
-        (45, |rules| rules.server_clock_suffices = true),
-        (705, |rules| rules.grant_removes_note = true),
-        (0, |rules| rules.last_read_is_ignored = true),
-        (0, |rules| rules.reassertion_overwrites = true),
-        (701, |rules| rules.only_own_limit_counts = true),
-        (0, |rules| rules.slot_keeps_token = true),
-        (0, |rules| rules.shared_record_is_free = true),
-        (195, |rules| rules.dead_slot_may_be_renewed = true),
-    ];
-    for (first, break_rule) in broken {
-        let mut subject = Subject::SOUND;
-        break_rule(&mut subject.rules);
-        let what = format!("{:?}", subject.rules);
-        assert_found(Flavour::MariaDb, &what, subject, first);
+fn broken_rule_is_detected() {
+    let mut worker = Worker::new(server(Flavour::MariaDb));
+    for (first, rule) in [
+        (35, Rule::RevokedIsHeld),
+        (0, Rule::SessionIsNotUpdated),
+        (0, Rule::LostQueueLockIsHandOff),
+        (45, Rule::ServerClockSuffices),
+        (705, Rule::GrantRemovesNote),
+        (0, Rule::LastReadIsIgnored),
+        (0, Rule::ReassertionOverwrites),
+        (701, Rule::OnlyOwnLimitCounts),
+        (0, Rule::SlotKeepsToken),
+        (0, Rule::SharedRecordIsFree),
+        (195, Rule::DeadSlotMayBeRenewed),
+    ] {
+        let rules = Rules::NONE.and(rule);
+        let subject = Subject {
+            rules,
+            ..Subject::SOUND
+        };
+        assert_found(&mut worker, &format!("{rule:?}"), subject, first);
     }
-}
-
-/// The broken contenders accept an old grant, a revoked lease or any response. As below, each number is that of a sequence
-/// that detects what is broken.
-#[test]
-fn contender_with_a_broken_rule_is_detected() {
     for (first, variant) in [
         (0, Variant::OldGrantTrusted),
         (0, Variant::RevokedIsHeld),
@@ -141,166 +134,125 @@ fn contender_with_a_broken_rule_is_detected() {
             variant,
             ..Subject::SOUND
         };
-        assert_found(Flavour::MariaDb, &format!("{variant:?}"), subject, first);
+        assert_found(&mut worker, &format!("{variant:?}"), subject, first);
     }
 }
 
-/// A replacement that removes a condition or an assignment from a statement: the effect, the original SQL and its
-/// replacement. The number is that of a sequence that detects it. The search starts there to save time. After a change of
-/// the sequences, it takes longer, and prints another number.
-type Broken = (&'static str, &'static str, &'static str, u64);
-
-const BROKEN: [Broken; 21] = [
+/// Replacements that remove a condition or an assignment from a statement: the number of a sequence that detects it, the
+/// original SQL and its replacement. The search starts at that number to save time. After a change of the sequences, it takes
+/// longer, and prints another number.
+const BROKEN: [(u64, &str, &str); 21] = [
+    // A grant from an unknown time counts as a new grant.
+    (0, "ROW_COUNT()>0", "TRUE         "),
+    // A revoked lease is renewed and released.
+    (35, " AND revoked_at IS NULL", " AND TRUE              "),
+    // A renewal does not update the session in the row.
     (
-        "a grant from an unknown time counts as a new grant",
-        "ROW_COUNT()>0",
-        "TRUE         ",
         0,
-    ),
-    (
-        "a revoked lease is renewed and released",
-        " AND revoked_at IS NULL",
-        " AND TRUE              ",
-        35,
-    ),
-    (
-        "a renewal does not update the session in the row",
         "session_id=CONNECTION_ID(),has_queue_lock=COALESCE(",
         "session_id=session_id+0,   has_queue_lock=COALESCE(",
-        0,
     ),
+    // A renewal does not record that the session has the queue lock.
+    (0, "has_queue_lock=COALESCE(", "has_queue_lock=0*IFNULL("),
+    // A renewal does not increment the counter.
+    (0, "renewals=renewals+1", "renewals=renewals+0"),
+    // A hand-off has no effect.
     (
-        "a renewal does not record that the session has the queue lock",
-        "has_queue_lock=COALESCE(",
-        "has_queue_lock=0*IFNULL(",
-        0,
-    ),
-    (
-        "a renewal does not increment the counter",
-        "renewals=renewals+1",
-        "renewals=renewals+0",
-        0,
-    ),
-    (
-        "a hand-off has no effect",
+        439,
         "session_id=IS_USED_LOCK(CONCAT('dlock-handoff",
         "session_id>IS_USED_LOCK(CONCAT('dlock-handoff",
-        439,
     ),
+    // A take-over ignores renewals.
+    (469, " AND renewals=", " AND 1>    -1-"),
+    // An attempt ignores the database.
+    (0, "AND @dlock_database=", "AND @dlock_database<"),
+    // An attempt ignores that the row is older.
+    (0, " AND renewals>=", " AND -1 <      "),
+    // A release does not remove the note.
     (
-        "a take-over ignores renewals",
-        " AND renewals=",
-        " AND 1>    -1-",
-        469,
-    ),
-    (
-        "an attempt ignores the database",
-        "AND @dlock_database=",
-        "AND @dlock_database<",
-        0,
-    ),
-    (
-        "an attempt ignores that the row is older",
-        " AND renewals>=",
-        " AND -1 <      ",
-        0,
-    ),
-    (
-        "a release does not remove the note",
+        218,
         "released_at=UTC_TIMESTAMP(6),sessions=NULL",
         "released_at=UTC_TIMESTAMP(6)/*ssions=NUL*/",
-        218,
     ),
+    // A grant does not tell that the row contains sessions.
     (
-        "a grant does not tell that the row contains sessions",
+        0,
         "sessions IS NOT NULL AS has_sessions",
         "sessions IS     NULL AS has_sessions",
-        0,
     ),
+    // A holder writes its grant to a row of another holder.
     (
-        "a holder writes its grant to a row of another holder",
+        44,
         " AND (owner_id IS NULL OR min_hold=1)",
         " AND (owner_id IS NULL OR min_hold=0)",
-        44,
     ),
+    // A holder writes its grant to a row with the same token.
+    (0, " AND token<", " AND -1   <"),
+    // A paused action is granted.
+    (0, "paused_until<=", "paused_until>="),
+    // The limits of the holders are ignored.
+    (701, "MIN(s.slots)", "MAX(NULL   )"),
+    // A slot gets no token.
     (
-        "a holder writes its grant to a row with the same token",
-        " AND token<",
-        " AND -1   <",
         0,
-    ),
-    (
-        "a paused action is granted",
-        "paused_until<=",
-        "paused_until>=",
-        0,
-    ),
-    (
-        "the limits of the holders are ignored",
-        "MIN(s.slots)",
-        "MAX(NULL   )",
-        701,
-    ),
-    (
-        "a slot gets no token",
         "SET token=(SELECT token FROM",
         "SET token=(SELECT     0 FROM",
-        0,
     ),
+    // The slot of a dead holder is freed although it was granted again.
     (
-        "the slot of a dead holder is freed although it was granted again",
+        2701,
         " AND slot=1 AND owner_id IS NOT NULL AND token=",
         " AND slot=1 AND owner_id IS NOT NULL AND 0<    ",
-        2701,
     ),
+    // The slot of a live holder is freed.
     (
-        "the slot of a live holder is freed",
+        90,
         " AND NOT (has_queue_lock=1 AND",
         " AND NOT (has_queue_lock=2 AND",
-        90,
     ),
+    // A holder writes its grant to a slot with the same token.
     (
-        "a holder writes its grant to a slot with the same token",
+        1866,
         " AND owner_id IS NULL AND token<",
         " AND owner_id IS NULL AND -1   <",
-        1866,
     ),
+    // The release of a slot frees the record although another slot is held.
     (
-        "the release of a slot frees the record although another slot is held",
+        0,
         "(s.owner_id IS NOT NULL OR s.sessions",
         "(FALSE                  OR s.sessions",
-        0,
     ),
+    // A refused attempt deletes the queue entry.
     (
-        "a refused attempt deletes the queue entry",
+        0,
         " AND EXISTS(SELECT 1 FROM dlock_slot AS s",
         " OR  EXISTS(SELECT 1 FROM dlock_slot AS s",
-        0,
     ),
 ];
 
 on_each_flavour!(broken_statement_is_detected);
 fn broken_statement_is_detected(flavour: Flavour) {
-    for (effect, original, replacement, first) in BROKEN {
+    let mut worker = Worker::new(server(flavour));
+    for (first, original, replacement) in BROKEN {
         let subject = Subject {
             rewrite: Some((original, replacement)),
             ..Subject::SOUND
         };
-        assert_found(flavour, effect, subject, first);
+        let what = format!("{original} -> {replacement}");
+        assert_found(&mut worker, &what, subject, first);
     }
 }
 
 /// Asserts that the model and the server have different results for a sequence, and equal results if nothing is broken. The
 /// first sequence has the number `first`.
 #[track_caller]
-fn assert_found(flavour: Flavour, what: &str, subject: Subject, first: u64) {
-    let numbers = first..first + SEQUENCES_TO_FIND;
-    let difference = compare(server(flavour), subject, 1, numbers);
-    let number = difference.map_or_else(|| panic!("not detected: {what}"), |it| it.number);
+fn assert_found(worker: &mut Worker, what: &str, subject: Subject, first: u64) {
+    let number = worker.find(subject, first..first + SEQUENCES_TO_FIND);
+    let number = number.unwrap_or_else(|| panic!("not detected: {what}"));
     println!("{what}: sequence {number}");
     // The other test runs the sequences with smaller numbers.
     if number >= SEQUENCES {
-        let without = compare(server(flavour), Subject::SOUND, 1, number..number + 1);
+        let without = worker.find(Subject::SOUND, number..number + 1);
         assert!(without.is_none(), "different without {what}");
     }
 }

@@ -11,7 +11,7 @@ use dlock::store::{AcquireMode, Failure, FailureKind, QueueLock, Request, Respon
 pub(crate) use self::requests::OTHER_DATABASE;
 use crate::model_rows::rows;
 use crate::mutation::Variant;
-use crate::observed::{Observed, ObservedResponse, observed_response};
+use crate::observed::{Observed, ObservedResponse, WAITING, failed, response_text};
 use crate::responses::{failure, interpret};
 use crate::server::{Raw, Rules, SHARED, Server, Session, Stage, owner_id_in};
 use crate::step::{CONTENDERS, Fault, FaultKind, RequestKind, Sequence, Step};
@@ -38,7 +38,6 @@ pub(crate) enum ConcreteStep {
     AdvanceTime(u8),
 }
 
-/// A contender's connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Connection {
     Closed,
@@ -61,7 +60,6 @@ struct Contender {
     last_read: Version,
 }
 
-/// The model's server and contenders.
 pub(crate) struct ModelSide {
     server: Server,
     now: Tick,
@@ -74,7 +72,8 @@ pub(crate) struct ModelSide {
 
 impl ModelSide {
     pub(crate) fn new(sequence: &Sequence, rules: Rules, variant: Variant) -> Self {
-        let mut server = Server::with_statement();
+        let mut server = Server::new();
+        server.start_statement(0, 0);
         for (index, limit) in sequence.limits.into_iter().enumerate() {
             server.set_limit(owner_id_of(index), limit);
         }
@@ -105,12 +104,6 @@ impl ModelSide {
     /// Makes a step. Returns the concrete step, and the responses and rows after it. Returns None if the current state
     /// does not allow the step.
     pub(crate) fn step(&mut self, step: Step) -> Option<(ConcreteStep, Observed)> {
-        // The model's operator knows only the record.
-        let is_operator_request =
-            matches!(step, Step::Revoke { .. } | Step::Pause(_) | Step::Resume);
-        if is_operator_request && self.server.row.owner_id == Some(SHARED) {
-            return None;
-        }
         let mut operator_result = None;
         let mut responses = Vec::new();
         let concrete = match step {
@@ -119,22 +112,19 @@ impl ModelSide {
                 responses.push(response);
                 concrete
             }
-            Step::Revoke { stale, wakes } => {
-                let token = self.server.row.token.checked_sub(u8::from(stale))?;
-                operator_result =
-                    Some(self.apply_operator_action(token, OperatorAction::Release, wakes));
-                ConcreteStep::ApplyOperatorAction(token, OperatorAction::Release, wakes)
-            }
-            Step::Pause(time) => {
-                let (token, kind) = (self.server.row.token, OperatorAction::Pause(ticks(time)));
-                operator_result = Some(self.apply_operator_action(token, kind, false));
-                ConcreteStep::ApplyOperatorAction(token, kind, false)
-            }
-            Step::Resume => {
-                let token = self.server.row.token;
-                operator_result =
-                    Some(self.apply_operator_action(token, OperatorAction::Resume, false));
-                ConcreteStep::ApplyOperatorAction(token, OperatorAction::Resume, false)
+            Step::Revoke { .. } | Step::Pause(_) | Step::Resume => {
+                let (kind, is_stale, wakes) = match step {
+                    Step::Pause(time) => (OperatorAction::Pause(ticks(time)), false, false),
+                    Step::Revoke { stale, wakes } => (OperatorAction::Release, stale, wakes),
+                    _ => (OperatorAction::Resume, false, false),
+                };
+                // The model's operator knows only the record.
+                if self.server.row.owner_id == Some(SHARED) {
+                    return None;
+                }
+                let token = self.server.row.token.checked_sub(u8::from(is_stale))?;
+                operator_result = Some(self.apply_operator_action(token, kind, wakes));
+                ConcreteStep::ApplyOperatorAction(token, kind, wakes)
             }
             Step::KillSession(index) => {
                 if self.contenders[index].connection != Connection::Open {
@@ -144,7 +134,7 @@ impl ModelSide {
                 self.contenders[index].connection = Connection::EndedByServer;
                 if self.contenders[index].waiting.take().is_some() {
                     self.contenders[index].connection = Connection::Closed;
-                    responses.push((index, ObservedResponse::Failed(FailureKind::Unknown), false));
+                    responses.push((index, failed(FailureKind::Unknown), false));
                 }
                 ConcreteStep::KillSession(index)
             }
@@ -188,7 +178,7 @@ impl ModelSide {
         index: usize,
         kind: RequestKind,
         fault: Option<Fault>,
-    ) -> Option<(ConcreteStep, (usize, ObservedResponse, bool))> {
+    ) -> Option<(ConcreteStep, ObservedResponse)> {
         let contender = &self.contenders[index];
         let is_wait = matches!(kind, RequestKind::WaitTurn(..));
         if contender.waiting.is_some() || is_wait && contender.queue_lock == QueueLock::Unavailable
@@ -262,7 +252,7 @@ impl ModelSide {
             self.record_response(index, &outcome)
         } else {
             self.contenders[index].waiting = Some(request.clone());
-            ObservedResponse::Waiting
+            WAITING.to_owned()
         };
         let concrete = ConcreteStep::Send {
             index,
@@ -298,18 +288,14 @@ impl ModelSide {
                 return (Some(Err(failure(kind_of(code)))), could_grant);
             }
             let session = Session::current(index);
+            let mut execute =
+                |stage| (self.server).execute(self.now, session, request, stage, self.rules);
+            let mut raw = execute(stage);
             // The process list is read before the packet with the fault.
-            let raw = self
-                .server
-                .execute(self.now, session, request, stage, self.rules);
-            let raw = raw.and_then(|raw| match raw {
-                Raw::Listed(_) => {
-                    stage = raw.next(request).expect("the renewal follows");
-                    self.server
-                        .execute(self.now, session, request, stage, self.rules)
-                }
-                raw => Some(raw),
-            });
+            if let Some(list @ Raw::Listed(_)) = raw {
+                stage = list.next(request).expect("the renewal follows");
+                raw = execute(stage);
+            }
             let Some(raw) = raw else {
                 return (None, could_grant);
             };
@@ -336,7 +322,7 @@ impl ModelSide {
     }
 
     /// Executes the attempts of all waiters that have acquired the queue lock, and returns the responses.
-    fn run_woken_attempts(&mut self) -> Vec<(usize, ObservedResponse, bool)> {
+    fn run_woken_attempts(&mut self) -> Vec<ObservedResponse> {
         let mut responses = Vec::new();
         // A waiter that lets an earlier one pass wakes another one.
         while let Some((index, request)) = self.take_woken() {
@@ -408,11 +394,7 @@ impl ModelSide {
     }
 
     /// Updates the state of a contender from a response. Returns the response with the model's numbers.
-    fn record_response(
-        &mut self,
-        index: usize,
-        outcome: &Result<Response, Failure>,
-    ) -> ObservedResponse {
+    fn record_response(&mut self, index: usize, outcome: &Result<Response, Failure>) -> String {
         let contender = &mut self.contenders[index];
         match outcome {
             Ok(Response::Granted(token, slot, _) | Response::AlreadyHeld(token, slot)) => {
@@ -426,7 +408,7 @@ impl ModelSide {
             }
             _ => {}
         }
-        observed_response(outcome, rank)
+        response_text(outcome, rank)
     }
 }
 
@@ -435,7 +417,6 @@ pub(crate) fn owner_id_of(index: usize) -> u8 {
     u8::try_from(index).expect("few contenders") + 1
 }
 
-/// Returns the model's number for `token`.
 fn rank(token: Token) -> u8 {
     u8::try_from(token.0).expect("few grants")
 }

@@ -23,10 +23,8 @@ const LIMIT: Duration = Duration::from_mins(10);
 /// A part of a query and its replacement, which has the same length.
 pub(crate) type Rewrite = (&'static str, &'static str);
 
-/// A contender with its routes to the server.
 pub(crate) struct ServerContender {
     routes: [Route; 2],
-    /// Index of the route in use.
     using: usize,
     /// The thread of a request that waits for the queue lock. None if no request waits.
     waiting: Option<JoinHandle<(Database, TimedResponse)>>,
@@ -43,18 +41,6 @@ struct Route {
     session: Option<u64>,
     /// True if a fault discards all bytes from the contender to the server.
     is_cut: Arc<AtomicBool>,
-}
-
-/// The effect of a request on the contender's sessions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SessionEffect {
-    /// The sessions have not changed.
-    Unchanged,
-    /// The session with this id ends.
-    Ended(u64),
-    /// The contender has dropped its connection. If the session of an earlier dropped connection still existed, that
-    /// session ends now.
-    Dropped(Option<u64>),
 }
 
 impl ServerContender {
@@ -75,13 +61,14 @@ impl ServerContender {
         }
     }
 
-    /// Sends a request, and injects `fault` into one of its packets.
+    /// Sends a request, and injects `fault` into one of its packets. If the request fails, returns the id of the session
+    /// that ends: its own one or, if the fault drops the connection, the one of an earlier dropped connection.
     pub(crate) fn send(
         &mut self,
         contender: &Contender,
         request: &Request,
         fault: Option<Fault>,
-    ) -> (TimedResponse, SessionEffect) {
+    ) -> (TimedResponse, Option<u64>) {
         let route = &mut self.routes[self.using];
         let cases = fault.map_or_else(Vec::new, |fault| route.inject(request, fault));
         let mut database = route.database.take().expect("no request is waiting");
@@ -90,18 +77,15 @@ impl ServerContender {
         cases.iter().for_each(Case::lift);
         route.record_session();
         let is_cut = route.is_cut.swap(false, Ordering::SeqCst);
-        let after = match &response.outcome {
-            Ok(_) => SessionEffect::Unchanged,
-            Err(_) if is_cut => SessionEffect::Dropped(self.swap()),
+        let ended = match &response.outcome {
+            Ok(_) => None,
+            Err(_) if is_cut => self.swap(),
             Err(_) => {
                 route.proxy.wait_ends();
-                route
-                    .session
-                    .take()
-                    .map_or(SessionEffect::Unchanged, SessionEffect::Ended)
+                route.session.take()
             }
         };
-        (response, after)
+        (response, ended)
     }
 
     /// Sends a request that waits for the queue lock. Another thread waits for the response.
@@ -124,11 +108,8 @@ impl ServerContender {
 
     /// Waits for the response to the request that waits for the queue lock. Returns None if no request waits.
     pub(crate) fn finish_waiting(&mut self) -> Option<TimedResponse> {
-        let (database, mut response) = self
-            .waiting
-            .take()?
-            .join()
-            .expect("the waiting thread does not panic");
+        let finished = self.waiting.take()?.join();
+        let (database, mut response) = finished.expect("the waiting thread does not panic");
         let route = &mut self.routes[self.using];
         route.database = Some(database);
         if let Err(failure) = &mut response.outcome {
@@ -152,11 +133,8 @@ impl ServerContender {
         if is_up {
             route.proxy.requests(Flow::Lose);
         }
-        route
-            .database
-            .as_mut()
-            .expect("no request is waiting")
-            .hang_up();
+        let database = route.database.as_mut();
+        database.expect("no request is waiting").hang_up();
         match is_up {
             true => self.swap(),
             false => None,
@@ -241,30 +219,25 @@ impl Route {
 
     /// Injects `fault` into the packet of `request` that it affects. The earlier packets pass unchanged.
     fn inject(&self, request: &Request, fault: Fault) -> Vec<Case> {
-        let kinds = match request {
-            Request::TryAcquire(_) => [Some(Kind::TryAcquire), None],
-            Request::EndSessions(_) | Request::RemoveNote(_) => [None, None],
-            Request::GetWithQueue(_) | Request::Get | Request::GetNote(_) => {
-                [Some(Kind::Get), None]
-            }
-            Request::Enqueue(_) => [Some(Kind::Enqueue), None],
-            Request::WaitTurn(turn) => match turn.may_acquire {
-                true => [Some(Kind::WaitTurn), Some(Kind::TryAcquire)],
-                false => [Some(Kind::WaitTurn), Some(Kind::Get)],
-            },
-            Request::Renew(..) => [Some(Kind::Renew), None],
-            Request::HandOff(_) => [Some(Kind::Handoff), None],
-            Request::Release(_) => [Some(Kind::Release), Some(Kind::Release)],
+        let kinds: &[Kind] = match request {
+            Request::TryAcquire(_) => &[Kind::TryAcquire],
+            Request::EndSessions(_) | Request::RemoveNote(_) => &[],
+            Request::GetWithQueue(_) | Request::Get | Request::GetNote(_) => &[Kind::Get],
+            Request::Enqueue(_) => &[Kind::Enqueue],
+            Request::WaitTurn(turn) if turn.may_acquire => &[Kind::WaitTurn, Kind::TryAcquire],
+            Request::WaitTurn(_) => &[Kind::WaitTurn, Kind::Get],
+            Request::Renew(..) => &[Kind::Renew],
+            Request::HandOff(_) => &[Kind::Handoff],
+            Request::Release(_) => &[Kind::Release, Kind::Release],
         };
-        let kind = kinds.get(fault.packet).copied().flatten();
-        let before = kinds.into_iter().flatten().take(fault.packet);
+        // If the request has no packet with this index, there is no fault.
+        let Some(kind) = kinds.get(fault.packet) else {
+            return Vec::new();
+        };
         let pass = || testkit::proxy::Fault::Alter(Arc::new(<[u8]>::to_vec));
-        let mut cases: Vec<Case> = before.map(|kind| self.proxy.next(kind, pass())).collect();
-        match kind {
-            Some(kind) => cases.push(self.proxy.next(kind, self.fault(fault.kind))),
-            // The request has no packet with this index, so there is no fault.
-            None => cases.drain(..).for_each(|case| case.lift()),
-        }
+        let before = kinds[..fault.packet].iter();
+        let mut cases: Vec<Case> = before.map(|it| self.proxy.next(*it, pass())).collect();
+        cases.push(self.proxy.next(*kind, self.fault(fault.kind)));
         cases
     }
 
@@ -296,8 +269,13 @@ impl Route {
     }
 }
 
+/// Returns a connection to `database` that passes through no proxy.
+pub(crate) fn direct(database: &servers::Database) -> Database {
+    Database::new(target(database, database.port), LIMIT, LIMIT)
+}
+
 /// Returns the target for a connection to `database` through `port`.
-pub(crate) fn target(database: &servers::Database, port: u16) -> Target {
+fn target(database: &servers::Database, port: u16) -> Target {
     Target {
         address: Address::Tcp {
             host: "127.0.0.1".to_owned(),

@@ -1,7 +1,7 @@
 //! The server's side of a comparison: contenders and an operator on a real server. An administrator's connection reads
 //! the rows.
 
-mod slots;
+mod rows;
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,23 +11,19 @@ use dlock::lease::limit::Limit;
 use dlock::lease::{OwnerId, Token};
 use dlock::store::mysql::Database;
 use dlock::store::operator::{OperatorRequest, OperatorResult};
-use dlock::store::session::{SLOTS_MARK, SessionNote};
+use dlock::store::session::SessionNote;
 use dlock::store::{
     Contender, DatabaseId, Holder, QueueEntry, QueueLock, Request, Response, Store, TimedResponse,
 };
+use mysql::Conn;
 use mysql::prelude::Queryable;
-use mysql::{Conn, Row};
 use testkit::servers;
 
-use self::slots::parse_hex;
-use crate::command_session::CommandSession;
-use crate::model_side::{ConcreteStep, owner_id_of};
-use crate::observed::{
-    Observed, ObservedResponse, Rows, UNKNOWN, is_lease, observed_response, ticks_left,
-};
-use crate::operator::Operator;
-use crate::server::{NUMBER_BYTE, Session};
-use crate::server_contender::{Rewrite, ServerContender, SessionEffect, target};
+use crate::command_session;
+use crate::model_side::ConcreteStep;
+use crate::observed::{Observed, ObservedResponse, WAITING, response_text};
+use crate::server::NUMBER_BYTE;
+use crate::server_contender::{Rewrite, ServerContender, direct};
 use crate::step::CONTENDERS;
 use crate::time::{TTL, ticks};
 use crate::translation::translated;
@@ -39,14 +35,11 @@ const SESSIONS: &str = "(SELECT id,state FROM information_schema.processlist\
 /// Maximum time to wait for an effect that normally takes a few milliseconds.
 const EFFECT_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// The values after a step, or the reason why the comparison cannot continue.
-pub(crate) type Outcomes = Result<Observed, String>;
-
-/// The contenders and the operator on a real server.
 pub(crate) struct ServerSide {
     admin: Conn,
-    operator: Operator,
-    command: CommandSession,
+    operator: Database,
+    /// A session that renewals note as the session of a command, and its note. No contender kills it.
+    command: (Conn, SessionNote),
     contenders: [ServerContender; CONTENDERS],
     contender: Contender,
     /// The identity of the server's database.
@@ -61,14 +54,16 @@ pub(crate) struct ServerSide {
 
 impl ServerSide {
     pub(crate) fn new(database: &servers::Database, rewrite: Option<Rewrite>) -> Self {
-        let operator = Operator::new(database);
+        let mut operator = direct(database);
+        operator.setup().expect("the tables can be created");
+        let contender = contender("none".parse().expect("a name"));
         Self {
             admin: database.admin_conn(),
-            operator,
-            command: CommandSession::open(database, &contender("none".parse().expect("a name"))),
+            command: command_session::open(database, &mut operator, &contender),
             contenders: [(); CONTENDERS].map(|()| ServerContender::new(database, rewrite)),
-            contender: contender("none".parse().expect("a name")),
-            database: database_id(database),
+            database: database_id(&mut operator, &contender),
+            operator,
+            contender,
             serial: 0,
             tokens: Vec::new(),
             began: Instant::now(),
@@ -97,8 +92,12 @@ impl ServerSide {
     }
 
     /// Makes a step. If `expected` contains responses to other contenders, these contenders waited for the queue lock,
-    /// and their responses are read too.
-    pub(crate) fn step(&mut self, step: &ConcreteStep, expected: &Observed) -> Outcomes {
+    /// and their responses are read too. An error is the reason why the comparison cannot continue.
+    pub(crate) fn step(
+        &mut self,
+        step: &ConcreteStep,
+        expected: &Observed,
+    ) -> Result<Observed, String> {
         let mut responses = Vec::new();
         let mut operator_result = None;
         match step {
@@ -121,27 +120,27 @@ impl ServerSide {
             } => {
                 let request = self.translated(request);
                 let contender = self.with_limit(*limit);
-                let (response, after) = self.contenders[*index].send(&contender, &request, *fault);
+                let (response, ended) = self.contenders[*index].send(&contender, &request, *fault);
                 responses.push((*index, Some(response)));
-                if let SessionEffect::Ended(session) | SessionEffect::Dropped(Some(session)) = after
-                {
+                if let Some(session) = ended {
                     self.wait_for_end(session)?;
                 }
             }
             ConcreteStep::ApplyOperatorAction(token, kind, wakes) => {
+                // A second request with the same process id would count as a repetition of the first.
+                self.operator_count += 1;
                 let request = OperatorRequest {
                     slots: Vec::new(),
                     action: self.contender.action.clone(),
                     token: self.token(*token),
-                    // A second request with the same process id would count as a repetition of the first.
                     by: Holder {
-                        pid: self.next_operator_pid(),
+                        pid: self.operator_count,
                         ..Holder::default()
                     },
                     kind: *kind,
                 };
                 let holder = self.session_of_row();
-                let outcome = self.operator.apply(&request, *wakes);
+                let outcome = self.operator.apply_operator_request(&request, *wakes);
                 operator_result = Some(match outcome.map_err(|failure| failure.to_string())? {
                     OperatorResult::Conflict => (false, false),
                     OperatorResult::Applied { woken } => (true, woken),
@@ -208,17 +207,16 @@ impl ServerSide {
         &self,
         index: usize,
         response: Option<&TimedResponse>,
-    ) -> (usize, ObservedResponse, bool) {
+    ) -> ObservedResponse {
         match response {
-            None => (index, ObservedResponse::Waiting, false),
+            None => (index, WAITING.to_owned(), false),
             Some(response) => {
-                let observed = observed_response(&response.outcome, |token| self.rank(token.0));
-                (index, observed, response.could_grant)
+                let text = response_text(&response.outcome, |token| self.rank(token.0));
+                (index, text, response.could_grant)
             }
         }
     }
 
-    /// Returns a contender whose leases have `limit`.
     fn with_limit(&self, limit: Limit) -> Contender {
         Contender {
             limit,
@@ -274,12 +272,6 @@ impl ServerSide {
         Ok(())
     }
 
-    /// Returns a process id that no operator has used before.
-    const fn next_operator_pid(&mut self) -> u32 {
-        self.operator_count += 1;
-        self.operator_count
-    }
-
     /// Moves all times of the action `count` ticks into the past.
     fn advance_time(&mut self, count: u8) {
         let by = format!("INTERVAL {} SECOND", ticks(count).as_secs());
@@ -311,119 +303,6 @@ impl ServerSide {
         self.query_number(&session).unwrap_or(0)
     }
 
-    fn rows(&mut self) -> Rows {
-        let owner_ids: Vec<OwnerId> = (0..CONTENDERS)
-            .map(|index| self.owner_id(owner_id_of(index)))
-            .collect();
-        let owners = |kind: &str| {
-            let name = |owner_id: &OwnerId| format!("IS_USED_LOCK('{kind}:{}')", hex(*owner_id));
-            owner_ids.iter().map(name).collect::<Vec<_>>().join(",")
-        };
-        let query = format!(
-            "SELECT l.token,HEX(l.owner_id),l.renewals,l.has_queue_lock,l.session_id,l.revoked_at IS NOT NULL,\
-             TIMESTAMPDIFF(MICROSECOND,UTC_TIMESTAMP(6),l.expires_at),\
-             COALESCE(TIMESTAMPDIFF(MICROSECOND,UTC_TIMESTAMP(6),l.paused_until),0),\
-             (SELECT GROUP_CONCAT(RIGHT(HEX(w.owner_id),2),':',w.session_id ORDER BY w.position) \
-             FROM dlock_waiter AS w WHERE w.action=l.action),\
-             (SELECT GROUP_CONCAT(r.token,':',r.outcome ORDER BY r.token) FROM dlock_history AS r \
-             WHERE r.action=l.action AND r.kind=0),\
-             IS_USED_LOCK(CONCAT('dlock:',LEFT(SHA2(CONCAT(CAST(DATABASE() AS BINARY),x'00',l.action),256),40))),l.sessions,{},{} \
-             FROM dlock_lock AS l WHERE l.action='{}'",
-            owners("dlock-handoff"),
-            owners("dlock-holder"),
-            self.contender.action,
-        );
-        let row: Option<Row> = self
-            .admin
-            .query_first(&query)
-            .expect("the administrator can read the rows");
-        let mut row = row.expect("the row exists");
-        let token: u64 = column(&mut row, 0);
-        let slots = self.slot_rows();
-        self.add_tokens(&slots, token);
-        let owner_id: Option<String> = column(&mut row, 1);
-        let expires_in: Option<i64> = column(&mut row, 6);
-        let paused: i64 = column(&mut row, 7);
-        let queue: Option<String> = column(&mut row, 8);
-        let runs: Option<String> = column(&mut row, 9);
-        let queue_lock: Option<u64> = column(&mut row, 10);
-        let note: Option<Vec<u8>> = column(&mut row, 11);
-        let may_have_noted_slots =
-            (note.as_ref()).is_some_and(|text| text.starts_with(SLOTS_MARK.as_bytes()));
-        let note = note.and_then(|text| SessionNote::from_text(&text));
-        let owned = (12..12 + 2 * CONTENDERS).map(|at| column(&mut row, at));
-        let owned: Vec<Option<u64>> = owned.collect();
-        let by_owner = |sessions: &[Option<u64>]| -> Vec<(u8, Session)> {
-            let sessions = sessions.iter().enumerate();
-            let named = |(index, id): (usize, &Option<u64>)| {
-                let session = self.session(*id).unwrap_or(foreign_session());
-                id.map(|_| (owner_id_of(index), session))
-            };
-            sessions.filter_map(named).collect()
-        };
-        let pairs = |text: Option<String>| -> Vec<(String, String)> {
-            let text = text.unwrap_or_default();
-            let pairs = text.split(',').filter_map(|pair| pair.split_once(':'));
-            pairs
-                .map(|(first, second)| (first.into(), second.into()))
-                .collect()
-        };
-        let decimal = |text: &str| text.parse::<u64>().unwrap_or(0);
-        let owner_id = owner_id.as_deref().map(parse_hex);
-        Rows {
-            owner_id,
-            token: self.rank(token),
-            renewals: column(&mut row, 2),
-            has_queue_lock: column::<u8>(&mut row, 3) == 1,
-            session: self.session(Some(column(&mut row, 4))),
-            revoked: column::<u8>(&mut row, 5) == 1,
-            expires_in: expires_in.filter(|_| is_lease(owner_id)).map(ticks_left),
-            paused: ticks_left(paused).max(0),
-            note: note.map(|note| self.rank(note.token.0)),
-            may_have_noted_slots,
-            slots: slots.into_iter().map(|slot| self.slot_row(slot)).collect(),
-            queue: pairs(queue)
-                .iter()
-                .map(|(owner_id, session)| {
-                    (parse_hex(owner_id), self.session(Some(decimal(session))))
-                })
-                .collect(),
-            runs: pairs(runs)
-                .into_iter()
-                .map(|(token, run_end)| (self.rank(decimal(&token)), run_end))
-                .collect(),
-            queue_lock: self
-                .session(queue_lock)
-                .or(queue_lock.map(|_| foreign_session())),
-            handed_off: by_owner(&owned[..CONTENDERS]),
-            holder_locks: by_owner(&owned[CONTENDERS..]),
-        }
-    }
-
-    /// Returns the model's session for the session `id`. None if no contender has this session.
-    fn session(&self, id: Option<u64>) -> Option<Session> {
-        self.contenders
-            .iter()
-            .enumerate()
-            .find_map(|(index, contender)| match id {
-                None | Some(0) => None,
-                id if id == contender.current() => Some(Session::current(index)),
-                id if id == contender.dropped() => Some(Session::dropped(index)),
-                Some(_) => None,
-            })
-    }
-
-    fn rank(&self, token: u64) -> u8 {
-        let rank = self.tokens.iter().position(|other| *other == token);
-        rank.map_or(UNKNOWN, |rank| u8::try_from(rank).expect("few grants"))
-    }
-
-    fn token(&self, rank: u8) -> Token {
-        let known = self.tokens.get(usize::from(rank)).copied();
-        let next = || self.tokens.last().map_or(1, |last| last + 1);
-        Token(known.unwrap_or_else(next))
-    }
-
     fn owner_id(&self, number: u8) -> OwnerId {
         let mut owner_id = [0; NUMBER_BYTE + 1];
         owner_id[..8].copy_from_slice(&self.serial.to_be_bytes());
@@ -435,7 +314,7 @@ impl ServerSide {
     fn translated(&self, request: &Request) -> Request {
         let owner_id = |owner_id: OwnerId| self.owner_id(owner_id.bytes()[NUMBER_BYTE]);
         let token = |token: Token| self.token(u8::try_from(token.0).expect("few grants"));
-        translated(request, owner_id, token, &self.command.note, self.database)
+        translated(request, owner_id, token, &self.command.1, self.database)
     }
 
     fn execute_as_root(&mut self, statement: &str) {
@@ -449,37 +328,14 @@ impl ServerSide {
     }
 }
 
-/// Returns a session that is different from all sessions of contenders.
-const fn foreign_session() -> Session {
-    Session::current(usize::MAX)
-}
-
-fn column<T: mysql::prelude::FromValue>(row: &mut Row, at: usize) -> T {
-    row.take(at).expect("the column exists")
-}
-
-fn hex(owner_id: OwnerId) -> String {
-    let bytes = owner_id.bytes().iter();
-    let hex: Vec<String> = bytes.map(|byte| format!("{byte:02X}")).collect();
-    hex.concat()
-}
-
 /// Returns the identity of the database, as dlock's own code reads it.
-fn database_id(database: &servers::Database) -> DatabaseId {
+fn database_id(own: &mut Database, contender: &Contender) -> DatabaseId {
     let entry = QueueEntry {
         owner_id: OwnerId::new([0; NUMBER_BYTE + 1]),
         queue_lock: QueueLock::Available,
     };
-    let mut own = Database::new(
-        target(database, database.port),
-        EFFECT_TIMEOUT,
-        EFFECT_TIMEOUT,
-    );
-    let contender = contender("none".parse().expect("a name"));
-    match own
-        .request(&contender, &Request::GetWithQueue(entry))
-        .outcome
-    {
+    let response = own.request(contender, &Request::GetWithQueue(entry));
+    match response.outcome {
         Ok(Response::NotAcquired(_, queue)) => queue.database.expect("the database is read"),
         other => panic!("no record: {other:?}"),
     }

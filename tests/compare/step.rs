@@ -9,21 +9,17 @@ use std::num::NonZeroU32;
 use dlock::lease::limit::Limit;
 use fastrand::Rng;
 
-/// Maximum number of contenders in a sequence.
 pub(crate) const CONTENDERS: usize = 3;
 
-/// Maximum number of steps in a sequence.
 const STEPS: usize = 12;
 
 /// Errors that a server may return instead of a response, before or after the execution of the request.
 const CODES: [u16; 6] = [1205, 1213, 1047, 1317, 1105, 1290];
 
-/// A sequence of requests and other events.
 #[derive(Debug, Clone)]
 pub(crate) struct Sequence {
     /// For each contender, true if it uses the queue lock.
     pub(crate) has_queue_lock: [bool; CONTENDERS],
-    /// The limit of the leases of each contender.
     pub(crate) limits: [Limit; CONTENDERS],
     pub(crate) steps: Vec<Step>,
 }
@@ -35,10 +31,12 @@ pub(crate) enum Step {
     Send(usize, RequestKind, Option<Fault>),
     /// An operator revokes the lease. If `stale` is true, the request contains an older token. If `wakes` is true, the
     /// operator also ends the holder's session.
-    Revoke { stale: bool, wakes: bool },
+    Revoke {
+        stale: bool,
+        wakes: bool,
+    },
     /// An operator pauses the action for this number of ticks.
     Pause(u8),
-    /// An operator resumes the action.
     Resume,
     /// The server ends a contender's session.
     KillSession(usize),
@@ -50,7 +48,6 @@ pub(crate) enum Step {
     AdvanceTime(u8),
 }
 
-/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestKind {
     AcquireFirst,
@@ -78,7 +75,6 @@ pub(crate) enum RequestKind {
 /// The version of the row that a take-over expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VersionChoice {
-    /// The current version of the row.
     Current,
     /// The version that the contender has most recently read.
     LastRead,
@@ -87,7 +83,6 @@ pub(crate) enum VersionChoice {
 /// The slot that an attempt frees. Ignored if the slot does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DeadChoice {
-    /// Index of the slot.
     pub(crate) index: usize,
     /// True if the attempt expects an older version than the current one.
     pub(crate) is_old: bool,
@@ -96,7 +91,6 @@ pub(crate) struct DeadChoice {
 /// What the contender has read, according to an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LastReadChoice {
-    /// Nothing.
     Nothing,
     /// The version that the contender has most recently read.
     LastRead,
@@ -128,7 +122,6 @@ pub(crate) enum NoteChoice {
     Removed,
 }
 
-/// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunEnd {
     Exited,
@@ -143,7 +136,6 @@ pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
 }
 
-/// The kind of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultKind {
     /// The packet does not reach the server, and the contender receives this error.
@@ -155,7 +147,6 @@ pub(crate) enum FaultKind {
 }
 
 impl Sequence {
-    /// Returns the random sequence `number` of `seed`.
     pub(crate) fn random(seed: u64, number: u64) -> Self {
         let mut rng = Rng::with_seed(seed.rotate_left(32) ^ number);
         let contenders = rng.usize(2..=CONTENDERS);

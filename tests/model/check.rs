@@ -36,11 +36,19 @@ pub(crate) fn check(name: &str, run: Run) -> Findings {
     findings(name, builder(run, HasDiscoveries::AnyFailures).spawn_bfs())
 }
 
-/// Searches the states of `run`. Stops when `property` fails. The steps to a known failure may be long, so the search
-/// goes into the depth, which takes a tenth of the time.
-pub(crate) fn search_for(property: &'static str, name: &str, run: Run) -> Findings {
-    let end = HasDiscoveries::AllOf([property].into());
-    findings(name, builder(run, end).spawn_dfs())
+/// Asserts that all properties in `failing` fail in `run`, and prints the steps to each failure. The steps may be long, so
+/// the search goes into the depth, which takes a tenth of the time.
+pub(crate) fn assert_broken(name: &str, run: Run, failing: &[&'static str]) {
+    let name = format!("{name}, {:?} and {:?}", run.variant, run.rules);
+    let end = HasDiscoveries::AllOf(failing.iter().copied().collect());
+    let Findings(found) = findings(&name, builder(run, end).spawn_dfs());
+    for property in failing {
+        let Some((_, steps)) = found.iter().find(|(found, _)| found == property) else {
+            let found: Vec<_> = found.iter().map(|(name, _)| *name).collect();
+            panic!("{name}: property did not fail: {property}; found: {found:?}")
+        };
+        println!("  failed after {} steps: {}", steps.len(), steps.join(" "));
+    }
 }
 
 fn builder(run: Run, end: HasDiscoveries) -> CheckerBuilder<Run> {
@@ -70,7 +78,7 @@ fn findings(name: &str, checker: impl Checker<Run>) -> Findings {
 impl Findings {
     /// Asserts that no property failed and that all events in `possible` were found.
     pub(crate) fn assert_holds(&self, possible: &[&str]) {
-        let properties = crate::mutation::Run::sound().properties();
+        let properties = Run::sound().properties();
         let is_property = |name: &str| {
             let mut properties = properties.iter();
             properties.any(|property| {
@@ -85,14 +93,5 @@ impl Findings {
             let is_found = self.0.iter().any(|(found, _)| found == name);
             assert!(is_found, "event not found: {name}");
         }
-    }
-
-    /// Asserts that the property `name` failed.
-    pub(crate) fn assert_fails(&self, name: &str) {
-        let Some((_, steps)) = self.0.iter().find(|(found, _)| *found == name) else {
-            let found: Vec<_> = self.0.iter().map(|(name, _)| *name).collect();
-            panic!("property did not fail: {name}; found: {found:?}")
-        };
-        println!("  failed after {} steps: {}", steps.len(), steps.join(" "));
     }
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use dlock::exit::Status;
 use dlock::lease::limit::Limit;
-use dlock::lease::timing::Timing;
 use dlock::lease::{Grant, Token};
 use dlock::outcome::{RunFacts, RunOutcome, release_after_death};
 use dlock::process::supervisor::{Effect, StopReason, SupervisorInput};
@@ -20,9 +19,7 @@ use dlock::protocol::keeper::{
 use dlock::protocol::release::Released;
 use dlock::protocol::renew::Liveness;
 use dlock::store::session::{CommandConnections, SessionPolicy};
-use dlock::store::{
-    FailureKind, LockRecord, Loss, ReleaseRequest, Request, Response, RunHistory, TimedResponse,
-};
+use dlock::store::{FailureKind, LockRecord, Loss, Request, Response, RunHistory, TimedResponse};
 use dlock::sys::tree::ExitReason;
 
 use crate::monitor::Monitor;
@@ -83,10 +80,8 @@ impl PendingRequest {
     }
 }
 
-/// The progress of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Progress {
-    /// The server has not executed the packet.
     Sent,
     /// The server executed the packet at this tick with this result. The client has not read the result.
     Executed(Raw, Tick),
@@ -94,9 +89,9 @@ pub(crate) enum Progress {
 
 /// The state of a connection that may be stalled, or of a process that may be stopped. Each stall or stop lasts at
 /// least until the next tick, because a shorter one is equivalent to another order of events within the tick.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum StopState {
-    /// The connection or process is not halted.
+    #[default]
     None,
     /// Halted in the current tick.
     ThisTick,
@@ -104,12 +99,11 @@ pub(crate) enum StopState {
     EarlierTick,
 }
 
-/// A connection of the client to the server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Connection {
     /// True until the server ends the session.
     pub(crate) alive: bool,
-    /// State of the connection. A stall blocks packets in both directions.
+    /// A stall blocks packets in both directions.
     pub(crate) stalled: StopState,
     /// Tick of the last request that the server received.
     pub(crate) last_received: Tick,
@@ -122,8 +116,9 @@ pub(crate) struct Connection {
 }
 
 /// The state of the process that talks to the server.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Parent {
+    #[default]
     NotStarted,
     Alive(Arc<Keeper>),
     /// The parent is dead, and the monitor ends the lease when the command's tree is dead.
@@ -134,8 +129,9 @@ pub(crate) enum Parent {
 }
 
 /// The state of the command with its process tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Command {
+    #[default]
     NotStarted,
     Running,
     /// Killed. The process tree is dead at the end of the current tick.
@@ -143,7 +139,6 @@ pub(crate) enum Command {
     Ended,
 }
 
-/// A run whose command has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct EndedRun {
     pub(crate) outcome: RunOutcome,
@@ -155,8 +150,9 @@ pub(crate) struct EndedRun {
     clippy::struct_excessive_bools,
     reason = "each flag is an independent part of the state"
 )]
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Client {
+    pub(crate) number: usize,
     /// Number of the current dlock process of this client. The owner id contains this number and the client's number.
     pub(crate) process: u8,
     pub(crate) parent: Parent,
@@ -184,14 +180,6 @@ pub(crate) struct Client {
     loss: Option<Loss>,
     /// The run that has ended, until the parent ends. None if no run has ended.
     pub(crate) run: Option<EndedRun>,
-    /// What the client does with the sessions of its command.
-    pub(crate) policy: SessionPolicy,
-    /// True if the command runs with `--once`.
-    pub(crate) once: bool,
-    /// True if the command is a program under `dlock hold`.
-    pub(crate) is_program: bool,
-    /// True if a granted lease may wait for other locks, so that it is renewed before the command starts.
-    waits_for_others: bool,
     /// The sessions of the command on the server.
     pub(crate) sessions: SessionIds,
     /// The token of a run that ended with status 0 in this step. None if no such run ended.
@@ -203,36 +191,34 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) const fn new(policy: SessionPolicy) -> Self {
+    pub(crate) fn new(number: usize) -> Self {
         Self {
-            process: 0,
-            parent: Parent::NotStarted,
-            paused: StopState::None,
-            connection: None,
-            late: None,
-            late_renewal: false,
-            had_fault: false,
-            monitor: None,
-            abandoned_until: None,
-            command: Command::NotStarted,
-            failed: false,
-            reads_address: false,
-            drops_connection: false,
-            loss: None,
-            run: None,
-            policy,
-            once: false,
-            is_program: false,
-            waits_for_others: false,
-            sessions: SessionIds::EMPTY,
-            success: None,
-            found_no_lease: false,
-            false_success: false,
+            number,
+            ..Self::default()
         }
     }
 
     pub(crate) const fn is_running(&self) -> bool {
         matches!(self.command, Command::Running | Command::Dying)
+    }
+
+    /// Returns the request that was sent and whose response has not been read. None if there is none.
+    pub(crate) fn pending(&self) -> Option<&PendingRequest> {
+        self.connection.as_ref()?.pending.as_ref()
+    }
+
+    pub(crate) fn has_sent(&self, is_request: impl Fn(&Request) -> bool) -> bool {
+        self.pending().is_some_and(|it| is_request(&it.request))
+    }
+
+    /// Returns true if the command must not run beside noted statements of earlier runs.
+    pub(crate) fn waits_for_statements(&self, run: &Run) -> bool {
+        let is_ignored = run.policies[self.number] == SessionPolicy::Ignore;
+        self.is_running() && self.is_holding() && !is_ignored
+    }
+
+    pub(crate) fn is_releasing(&self) -> bool {
+        self.phase() == Some(PhaseKind::Releasing)
     }
 
     /// Returns the phase of the keeper. None if the parent does not run.
@@ -283,47 +269,43 @@ impl Client {
         &mut self,
         now: Tick,
         record: Option<&LockRecord>,
-        variant: Variant,
+        run: &Run,
     ) {
         self.reads_address = false;
         if let Parent::Alive(keeper) = &mut self.parent {
             Arc::make_mut(keeper).handle(instant(now), Input::AddressRead(record));
-            self.handle_notices(now, variant);
+            self.handle_notices(now, run);
         }
     }
 
-    /// Returns true if the parent does not wait for a response.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.connection
-            .as_ref()
-            .is_none_or(|connection| connection.pending.is_none())
+        self.pending().is_none()
     }
 
     /// Starts a new dlock process, which then tries to acquire the lease.
-    pub(crate) fn begin(&mut self, now: Tick, number: usize, run: &Run) {
+    pub(crate) fn begin(&mut self, now: Tick, run: &Run) {
         self.process += 1;
-        let owner_id = owner_id_of_number(owner_id_of(number, self.process));
         self.monitor = None;
         self.abandoned_until = None;
         self.command = Command::NotStarted;
-        self.failed = false;
-        self.had_fault = false;
+        (self.failed, self.had_fault) = (false, false);
         (self.loss, self.run, self.found_no_lease) = (None, None, false);
         (self.reads_address, self.drops_connection) = (false, false);
-        self.once = run.once;
-        self.waits_for_others = run.waits_for_others;
-        self.is_program = run.holds;
         let settings = KeeperSettings {
             checks_address: run.checks_address,
-            limit: run.limits[number],
-            ..settings(self.policy, run.variant)
+            limit: run.limits[self.number],
+            ..self.settings(run)
         };
-        let keeper = Keeper::new(owner_id, settings, instant(now));
-        self.parent = Parent::Alive(Arc::new(keeper));
+        let owner_id = owner_id_of_number(self.owner_id());
+        self.parent = Parent::Alive(Arc::new(Keeper::new(owner_id, settings, instant(now))));
+    }
+
+    fn settings(&self, run: &Run) -> KeeperSettings {
+        settings(run.policies[self.number], run.variant)
     }
 
     /// Returns true if the parent can make a step without an input.
-    pub(crate) fn has_to_act(&self, now: Tick, variant: Variant) -> bool {
+    pub(crate) fn has_to_act(&self, now: Tick, run: &Run) -> bool {
         match &self.parent {
             Parent::NotStarted | Parent::Ended { .. } => false,
             // Only a time limit can end these waits for a response.
@@ -334,37 +316,38 @@ impl Client {
                 false
             }
             Parent::Abandoned(_) if !self.is_quiet() => false,
-            _ => self.clone().act(now, variant),
+            _ => self.clone().act(now, run),
         }
     }
 
     /// Makes a step of the parent without an input. Returns false if no step was possible.
-    pub(crate) fn act(&mut self, now: Tick, variant: Variant) -> bool {
+    pub(crate) fn act(&mut self, now: Tick, run: &Run) -> bool {
         match &mut self.parent {
             // The monitor waits until the tree is dead.
             Parent::Abandoned(_)
-                if self.command != Command::Ended && variant != Variant::ReleasedBeforeDeath =>
+                if self.command != Command::Ended
+                    && run.variant != Variant::ReleasedBeforeDeath =>
             {
                 false
             }
-            Parent::Alive(_) | Parent::Abandoned(_) => self.act_with_keeper(now, variant),
+            Parent::Alive(_) | Parent::Abandoned(_) => self.act_with_keeper(now, run),
             Parent::NotStarted | Parent::Ended { .. } => false,
         }
     }
 
-    fn act_with_keeper(&mut self, now: Tick, variant: Variant) -> bool {
-        if self.is_granted() && !self.waits_for_others {
+    fn act_with_keeper(&mut self, now: Tick, run: &Run) -> bool {
+        if self.is_granted() && !run.waits_for_others {
             return false;
         }
         let is_stopping = self.monitor.is_some_and(|monitor| monitor.is_stopping());
-        let releases_early = match variant {
+        let releases_early = match run.variant {
             Variant::EarlyRelease => is_stopping,
             Variant::ReleasedAtLoss => self.loss.is_some(),
             _ => false,
         };
         let mut input = None;
         if self.is_holding() && (self.command == Command::Ended || releases_early) {
-            input = self.end_run(variant).map(Input::WorkEnded);
+            input = self.end_run(run).map(Input::WorkEnded);
         } else if self.is_holding() && self.is_quiet() {
             input = Some(Input::Connections(match self.command {
                 Command::Running => self.sessions.connections(),
@@ -388,17 +371,17 @@ impl Client {
             Step::Send(Request::HandOff(_)) if !is_connected => {
                 let response = timed_response(now, now, Ok(Response::NotHolder(None)));
                 keeper.handle(instant(now), Input::Response(Box::new(response)));
-                self.act(now, variant);
+                self.act(now, run);
                 true
             }
             Step::Send(request) => {
-                self.handle_notices(now, variant);
-                self.send(now, misused(request, variant));
+                self.handle_notices(now, run);
+                self.send(now, misused(request, run.variant));
                 true
             }
             Step::Wait(_) => has_moved,
             Step::Over => {
-                let released = self.handle_notices(now, variant);
+                let released = self.handle_notices(now, run);
                 self.parent = Parent::Ended { released };
                 (self.loss, self.run) = (None, None);
                 true
@@ -413,12 +396,12 @@ impl Client {
             }
             Step::Interrupt => panic!("the model gives up at once"),
         };
-        self.handle_notices(now, variant);
+        self.handle_notices(now, run);
         has_acted
     }
 
     /// Handles what the keeper reports. Returns true if a lease that was held until then is released.
-    fn handle_notices(&mut self, now: Tick, variant: Variant) -> bool {
+    fn handle_notices(&mut self, now: Tick, run: &Run) -> bool {
         let mut is_released = false;
         while let Some(keeper) = self.keeper_mut() {
             let Some(notice) = Arc::make_mut(keeper).notice() else {
@@ -435,7 +418,7 @@ impl Client {
                 Notice::Lost(loss, _) => {
                     self.loss = Some(loss);
                     // A program may not have read the event yet.
-                    if !self.is_program {
+                    if !run.holds {
                         self.step_monitor(now, SupervisorInput::Lost);
                     }
                     if self.is_granted()
@@ -444,8 +427,8 @@ impl Client {
                         Arc::make_mut(keeper).handle(instant(now), Input::GiveUp);
                     }
                 }
-                Notice::Released(released) => is_released = self.released(&released, variant),
-                Notice::NotReleased(_) => self.not_released(),
+                Notice::Released(released) => is_released = self.released(&released, run),
+                Notice::NotReleased(_) => self.not_released(run),
                 Notice::NotGranted(NotGranted::AlreadyDone(_)) => {}
                 Notice::NotGranted(reason) => panic!("the model sets no wait limit: {reason:?}"),
                 _ => {}
@@ -455,7 +438,7 @@ impl Client {
     }
 
     /// Gives up the wait for the lease, or for the sessions of a command. The request in flight is interrupted.
-    pub(crate) fn give_up(&mut self, now: Tick, variant: Variant) {
+    pub(crate) fn give_up(&mut self, now: Tick, run: &Run) {
         if let Parent::Alive(keeper) = &mut self.parent {
             let keeper = Arc::make_mut(keeper);
             keeper.handle(instant(now), Input::GiveUp);
@@ -463,13 +446,13 @@ impl Client {
                 let interrupted = timed_response(now, now, Err(failure(FailureKind::Unknown)));
                 keeper.handle(instant(now), Input::Response(Box::new(interrupted)));
             }
-            self.act(now, variant);
+            self.act(now, run);
         }
     }
 
     /// Passes the lease of the dead parent, which held it, to the monitor. Returns false if the monitor is not responsible
     /// for it.
-    pub(crate) fn abandon(&mut self, now: Tick) -> bool {
+    pub(crate) fn abandon(&mut self, now: Tick, run: &Run) -> bool {
         let (Parent::Alive(keeper), Some(monitor), true) =
             (&self.parent, self.monitor, self.is_holding())
         else {
@@ -487,7 +470,7 @@ impl Client {
             effort: ReleaseEffort::WithinLease,
         };
         let deadline = monitor.deadline;
-        let settings = settings(self.policy, Variant::Sound);
+        let settings = settings(run.policies[self.number], Variant::Sound);
         let abandoned = Keeper::abandoned(grant, settings, deadline, end, instant(now));
         self.parent = Parent::Abandoned(Arc::new(abandoned));
         self.abandoned_until = (now..u8::MAX).find(|tick| instant(*tick) >= deadline.kill);
@@ -495,7 +478,7 @@ impl Client {
     }
 
     /// Returns the end of the run, whose command is dead, or is being stopped in [`Variant::EarlyRelease`].
-    fn end_run(&mut self, variant: Variant) -> Option<WorkEnd> {
+    fn end_run(&mut self, run: &Run) -> Option<WorkEnd> {
         let Parent::Alive(keeper) = &self.parent else {
             return None;
         };
@@ -505,7 +488,7 @@ impl Client {
             // Even if a loss was reported, the command may have exited before the monitor stopped it.
             false => (ExitReason::Exited(self.failed.into()), StopReason::None),
         };
-        let reported_loss = (self.loss).filter(|_| variant != Variant::ExitStatusTrusted);
+        let reported_loss = (self.loss).filter(|_| run.variant != Variant::ExitStatusTrusted);
         let outcome = RunOutcome::of(exit_reason, stop_reason, reported_loss);
         let grant = keeper.grant()?;
         self.run = Some(EndedRun { outcome, grant });
@@ -516,7 +499,7 @@ impl Client {
                 RunOutcome::Exited(0) => LeftSessions::Keep,
                 _ => LeftSessions::End,
             },
-            effort: match self.once {
+            effort: match run.once {
                 true if outcome == RunOutcome::Exited(0) => ReleaseEffort::Persistent,
                 is_once => ReleaseEffort::Brief {
                     may_hand_off: !is_once,
@@ -526,11 +509,11 @@ impl Client {
     }
 
     /// Ends the run after its release. Returns true if this process held the lease until then.
-    fn released(&mut self, released: &Released, variant: Variant) -> bool {
+    fn released(&mut self, released: &Released, run: &Run) -> bool {
         let Some(EndedRun { outcome, grant }) = self.run else {
             return true;
         };
-        let outcome = match variant {
+        let outcome = match run.variant {
             Variant::ExitStatusTrusted => outcome,
             _ => outcome.after(released),
         };
@@ -543,11 +526,10 @@ impl Client {
 
     /// Ends a run whose release was given up. Without `--once`, it counts as a success if the command has succeeded,
     /// unless a response has shown that the lease was lost.
-    fn not_released(&mut self) {
-        let is_success = self
-            .run
-            .is_some_and(|run| run.outcome.status() == Status::OK);
-        self.false_success |= is_success && !self.once && self.found_no_lease;
+    fn not_released(&mut self, run: &Run) {
+        let has_succeeded = |run: EndedRun| run.outcome.status() == Status::OK;
+        self.false_success |=
+            self.run.is_some_and(has_succeeded) && !run.once && self.found_no_lease;
     }
 
     pub(crate) fn send(&mut self, now: Tick, request: Request) {
@@ -572,14 +554,14 @@ impl Client {
 
     /// Passes the grant to the monitor, which starts the command unless it is too late. Returns the token of the started
     /// command.
-    pub(crate) fn start_command(&mut self, now: Tick, variant: Variant) -> Option<u8> {
+    pub(crate) fn start_command(&mut self, now: Tick, run: &Run) -> Option<u8> {
         let Parent::Alive(keeper) = &mut self.parent else {
             return None;
         };
         let mut monitor = Monitor::new(keeper.deadline()?);
         Arc::make_mut(keeper).handle(instant(now), Input::WorkStarted);
         let is_late = !monitor.step(now, SupervisorInput::Tick).is_empty();
-        if is_late && variant != Variant::StartWithoutClockCheck {
+        if is_late && run.variant != Variant::StartWithoutClockCheck {
             self.command = Command::Ended;
             return None;
         }
@@ -589,7 +571,7 @@ impl Client {
     }
 
     /// Makes the parent read the response that has arrived.
-    pub(crate) fn read(&mut self, now: Tick, variant: Variant) {
+    pub(crate) fn read(&mut self, now: Tick, run: &Run) {
         let connection = self.connection.as_mut().expect("the connection exists");
         let mut pending = connection.pending.take().expect("a request is pending");
         let progress = match connection.previous.take() {
@@ -611,11 +593,9 @@ impl Client {
             connection.pending = Some(pending);
             return;
         }
-        let mut outcome = interpret(&pending.request, raw, variant);
-        if let (
-            Variant::DatabaseIgnored,
-            Ok(Response::NotAcquired(_, queue) | Response::Enqueued(_, queue)),
-        ) = (variant, &mut outcome)
+        let mut outcome = interpret(&pending.request, raw, run.variant);
+        if let Ok(Response::NotAcquired(_, queue) | Response::Enqueued(_, queue)) = &mut outcome
+            && run.variant == Variant::DatabaseIgnored
         {
             queue.database = None;
         }
@@ -623,7 +603,7 @@ impl Client {
             Err(_) => self.connection = None,
             Ok(Response::NotHolder(Some(_))) => {
                 self.found_no_lease = true;
-                if variant == Variant::LossForgotten {
+                if run.variant == Variant::LossForgotten {
                     outcome = Err(failure(FailureKind::Unknown));
                     self.connection = None;
                 }
@@ -632,21 +612,21 @@ impl Client {
                 connection.session_is_recorded |= matches!(response, Response::Renewed(_));
             }
         }
-        let sent = match variant {
+        let sent = match run.variant {
             Variant::DeadlineFromResponse => now,
             _ => pending.sent,
         };
-        self.handle_response(now, timed_response(sent, received, outcome), variant);
+        self.handle_response(now, timed_response(sent, received, outcome), run);
     }
 
     /// Passes a response or a failure to the process that talks to the server.
-    pub(crate) fn handle_response(&mut self, now: Tick, response: TimedResponse, variant: Variant) {
+    pub(crate) fn handle_response(&mut self, now: Tick, response: TimedResponse, run: &Run) {
         trace::add(|| format!("← {}", trace::response(&response.outcome)));
         let keeper = self.keeper_mut().expect("a process has sent a request");
         Arc::make_mut(keeper).handle(instant(now), Input::Response(Box::new(response)));
-        self.handle_notices(now, variant);
+        self.handle_notices(now, run);
         if self.phase() != Some(PhaseKind::Held) {
-            self.act(now, variant);
+            self.act(now, run);
         }
     }
 
@@ -678,8 +658,8 @@ impl Client {
             }
         }
         if let Some(connection) = &mut self.connection {
-            let pending = connection.pending.as_ref();
-            if pending.is_some_and(|a| a.progress == Progress::Sent)
+            let is_sent = |pending: &PendingRequest| pending.progress == Progress::Sent;
+            if connection.pending.as_ref().is_some_and(is_sent)
                 || now >= connection.last_received + TTL
             {
                 connection.last_received = 0;
@@ -744,38 +724,30 @@ impl Client {
         u8::try_from(token.0).ok()
     }
 
-    /// Returns the owner id of the current dlock process.
-    pub(crate) fn owner_id(&self, number: usize) -> u8 {
-        owner_id_of(number, self.process)
+    pub(crate) fn owner_id(&self) -> u8 {
+        u8::try_from(self.number).expect("two clients") * 8 + self.process
     }
-}
-
-fn owner_id_of(number: usize, process: u8) -> u8 {
-    u8::try_from(number).expect("two clients") * 8 + process
 }
 
 /// Returns `request`, or what a broken variant makes of it.
-fn misused(request: Request, variant: Variant) -> Request {
-    match request {
-        Request::Release(release) if variant == Variant::NoteRemovedTooEarly => {
-            Request::Release(ReleaseRequest {
-                clears_sessions: true,
-                ..release
-            })
+fn misused(mut request: Request, variant: Variant) -> Request {
+    if let Request::Release(release) = &mut request {
+        match variant {
+            Variant::NoteRemovedTooEarly => release.clears_sessions = true,
+            Variant::HistoryRequired => release.history = RunHistory::Written,
+            _ => {}
         }
-        Request::Release(release) if variant == Variant::HistoryRequired => {
-            Request::Release(ReleaseRequest {
-                history: RunHistory::Written,
-                ..release
-            })
-        }
-        request => request,
     }
+    request
 }
 
 pub(crate) fn settings(policy: SessionPolicy, variant: Variant) -> KeeperSettings {
+    let mut timing = timing();
+    if variant == Variant::NoMargin {
+        timing.margin = ticks(0);
+    }
     KeeperSettings {
-        timing: model_timing(variant),
+        timing,
         limit: Limit::ONE,
         limits: WaitLimits {
             wait: None,
@@ -784,15 +756,5 @@ pub(crate) fn settings(policy: SessionPolicy, variant: Variant) -> KeeperSetting
         policy,
         liveness: Liveness::NotRequired,
         checks_address: false,
-    }
-}
-
-fn model_timing(variant: Variant) -> Timing {
-    match variant {
-        Variant::NoMargin => Timing {
-            margin: ticks(0),
-            ..timing()
-        },
-        _ => timing(),
     }
 }

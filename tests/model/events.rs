@@ -26,11 +26,10 @@ impl Run {
         if world.faults == 0 {
             return;
         }
-        let is_waiting = matches!(
-            client.phase(),
-            Some(PhaseKind::Acquiring | PhaseKind::EndingEarlier | PhaseKind::EndingOwn)
-        );
-        let is_waiting = is_waiting || client.is_granted() && self.waits_for_others;
+        let is_waiting = match client.phase() {
+            Some(PhaseKind::Acquiring | PhaseKind::EndingEarlier | PhaseKind::EndingOwn) => true,
+            _ => client.is_granted() && self.waits_for_others,
+        };
         if is_waiting && self.kinds != FaultKinds::StopsAndStalls {
             events.push(Event::GiveUp(c));
         }
@@ -38,9 +37,7 @@ impl Run {
             return;
         }
         if self.kinds == FaultKinds::LateRenewals {
-            let connection = client.connection.as_ref();
-            let pending = connection.and_then(|connection| connection.pending.as_ref());
-            let is_renewal = pending.is_some_and(|pending| {
+            let is_renewal = client.pending().is_some_and(|pending| {
                 pending.progress == Progress::Sent
                     && matches!(*pending.request, Request::Renew(_))
                     && pending.may_be_late()
@@ -71,11 +68,8 @@ impl Run {
         if matches!(self.kinds, FaultKinds::Breaks | FaultKinds::StopsAndStalls) {
             return;
         }
-        let pending = client
-            .connection
-            .iter()
-            .filter_map(|connection| connection.pending.as_ref());
-        for pending in pending.filter(|pending| pending.progress == Progress::Sent) {
+        let is_sent = |pending: &&PendingRequest| pending.progress == Progress::Sent;
+        if let Some(pending) = client.pending().filter(is_sent) {
             if pending.is_first {
                 events.push(Event::Unreachable(c));
             }
@@ -98,7 +92,7 @@ impl Run {
                 events.push(Event::FailMachine(c));
             }
         }
-        let has_monitor = self.variant != Variant::NoMonitor && !client.is_program;
+        let has_monitor = self.variant != Variant::NoMonitor && !self.holds;
         if client.command == Command::Running && has_monitor {
             events.push(Event::KillMonitor(c));
         }
@@ -138,7 +132,12 @@ impl Run {
             if self.once {
                 events.push(Event::FailCommand(c));
             }
-            self.statements_of(world, c, events);
+            if client.sessions != SessionIds::EMPTY {
+                events.push(Event::FailCommand(c));
+            }
+            if world.statements < self.statements && client.is_holding() {
+                events.push(Event::StartStatement(c));
+            }
         }
         if client.paused == StopState::EarlierTick {
             events.push(Event::Resume(c));
@@ -153,16 +152,15 @@ impl Run {
                 events.push(Event::StartCommand(c));
                 urgent += usize::from(!self.waits_for_others);
             }
-            if client.has_to_act(world.now, self.variant) {
+            if client.has_to_act(world.now, self) {
                 events.push(Event::Act(c));
                 urgent += 1;
             }
-            let may_halt = world.faults > 0
-                && !matches!(
-                    self.kinds,
-                    FaultKinds::Breaks | FaultKinds::Quits | FaultKinds::LateRenewals
-                )
-                || self.variant == Variant::BlockedByMessages;
+            let may_halt = match self.kinds {
+                _ if self.variant == Variant::BlockedByMessages => true,
+                FaultKinds::Breaks | FaultKinds::Quits | FaultKinds::LateRenewals => false,
+                _ => world.faults > 0,
+            };
             if urgent > 0 && may_halt && !parent_has_ended {
                 events.push(Event::Pause(c));
             }
@@ -173,19 +171,6 @@ impl Run {
             urgent += 1;
         }
         urgent > 0
-    }
-}
-
-impl Run {
-    /// Adds the events that only happen if commands start statements.
-    fn statements_of(&self, world: &World, c: usize, events: &mut Vec<Event>) {
-        let client = &world.clients[c];
-        if client.sessions != SessionIds::EMPTY {
-            events.push(Event::FailCommand(c));
-        }
-        if world.statements < self.statements && client.is_holding() {
-            events.push(Event::StartStatement(c));
-        }
     }
 }
 

@@ -4,14 +4,13 @@
 use dlock::lease::limit::Limit;
 use dlock::store::session::SessionPolicy;
 
-use crate::server::Rules;
+use crate::server::{Rule, Rules};
 use crate::time::Tick;
 
 /// The protocol, or the protocol with one broken rule. All variants use the real state machines. A broken variant gives
 /// them wrong input or misuses their output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Variant {
-    /// The protocol without a broken rule.
     Sound,
     /// The deadline is measured from the response instead of from the request.
     DeadlineFromResponse,
@@ -64,7 +63,6 @@ pub(crate) enum Variant {
     HistoryRequired,
 }
 
-/// The kinds of faults that can happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultKinds {
     /// All kinds: a process is killed, a parent is stopped, a waiter gives up, a connection breaks, stalls or cannot be
@@ -77,7 +75,6 @@ pub(crate) enum FaultKinds {
     /// A process is killed, a parent is stopped, a waiter gives up, or the server restarts. No other fault affects
     /// connections.
     Deaths,
-    /// A waiter gives up.
     Quits,
     /// The server executes a renewal twice, or a waiter gives up.
     LateRenewals,
@@ -89,7 +86,6 @@ pub(crate) enum FaultKinds {
 /// lost, and all sessions end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LostWrites {
-    /// The database loses nothing.
     Never,
     /// The identity of the database changes: a replica that lacks the writes replaces the server, or the server starts
     /// again with an older state of its files.
@@ -99,7 +95,6 @@ pub(crate) enum LostWrites {
     Restore,
 }
 
-/// The parameters of a run.
 #[allow(
     clippy::struct_excessive_bools,
     reason = "each flag is an independent part of a run"
@@ -151,25 +146,7 @@ impl Run {
     pub(crate) const fn sound() -> Self {
         Self {
             variant: Variant::Sound,
-            rules: Rules {
-                no_queue_lock: false,
-                server_clock_suffices: false,
-                lost_queue_lock_is_hand_off: false,
-                revoked_is_held: false,
-                session_is_not_updated: false,
-                noted_slots_are_not_marked: false,
-                grant_removes_note: false,
-                last_read_is_ignored: false,
-                reassertion_overwrites: false,
-                marks_are_missing: false,
-                passes_are_forgotten: false,
-                lowest_token_is_missing: false,
-                history_is_refused: false,
-                only_own_limit_counts: false,
-                slot_keeps_token: false,
-                shared_record_is_free: false,
-                dead_slot_may_be_renewed: false,
-            },
+            rules: Rules::NONE,
             horizon: 9,
             processes: [1, 1],
             faults: 2,
@@ -187,6 +164,48 @@ impl Run {
             limits: [Limit::ONE; 2],
             holds: false,
             waits_for_others: false,
+        }
+    }
+}
+
+/// Defines for each field a method that returns the run with another value in this field.
+macro_rules! setters {
+    ($($field:ident: $value:ty,)*) => {
+        impl Run {
+            $(pub(crate) const fn $field(self, $field: $value) -> Self {
+                Self { $field, ..self }
+            })*
+        }
+    };
+}
+
+setters! {
+    variant: Variant,
+    horizon: Tick,
+    processes: [u8; 2],
+    faults: u8,
+    kinds: FaultKinds,
+    clock_steps: &'static [i8],
+    revocations: u8,
+    prunes: u8,
+    statements: u8,
+    lost_writes: LostWrites,
+    checks_address: bool,
+    reminders: bool,
+    earlier_holder: Option<Limit>,
+    policies: [SessionPolicy; 2],
+    once: bool,
+    limits: [Limit; 2],
+    holds: bool,
+    waits_for_others: bool,
+}
+
+impl Run {
+    /// Returns the run on a server with `rule`, in addition to the rules that it has.
+    pub(crate) const fn rule(self, rule: Rule) -> Self {
+        Self {
+            rules: self.rules.and(rule),
+            ..self
         }
     }
 }

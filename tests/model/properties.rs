@@ -4,13 +4,13 @@
 use dlock::lease::limit::Limit;
 use dlock::outcome::RunOutcome;
 use dlock::protocol::keeper::PhaseKind;
-use dlock::store::session::SessionPolicy;
 use dlock::store::{ReleaseRequest, Request};
 use stateright::Property;
 
-use crate::client::{Client, Command, Connection, Parent, Progress};
+use crate::client::{Client, Command, Connection, EndedRun, Parent, Progress};
+use crate::monitor::Monitor;
 use crate::mutation::{FaultKinds, LostWrites, Run, Variant};
-use crate::server::{Raw, Row, Session};
+use crate::server::{Raw, Row, Session, Statement};
 use crate::time::instant;
 use crate::world::World;
 
@@ -66,10 +66,12 @@ pub(crate) const EARLIER_STATEMENT_ENDED: &str =
 /// Minimum number of renewals in a row whose grant was written again. No row has as many before.
 const FIRST_REASSERTED: u32 = 1000;
 
-/// Returns all properties and possible events as properties for the checker.
+/// Returns all properties and possible events as properties for the checker. An event that a run cannot contain counts as
+/// found, so that the checker does not search for it.
 pub(crate) fn properties() -> Vec<Property<Run>> {
     let mut properties = statement_properties();
     properties.extend(lease_properties());
+    properties.extend(lease_events());
     properties
 }
 
@@ -80,41 +82,31 @@ fn statement_properties() -> Vec<Property<Run>> {
             !world.is_over_a_limit_with_statements(run)
         }),
         Property::always(STATEMENTS_ENDED, |run: &Run, world: &World| {
-            world.clients.iter().all(|client| {
-                let is_checked = client.is_running()
-                    && client.policy != SessionPolicy::Ignore
-                    && client.is_holding();
-                !is_checked
-                    || run.limits != [Limit::ONE; 2]
-                    || world.server.statements.iter().all(|statement| {
-                        !statement.was_noted
-                            || statement.is_left
-                            || Some(statement.token) == client.token()
-                    })
-            })
+            run.limits != [Limit::ONE; 2]
+                || !world.any(|client| {
+                    let survives = |statement: &Statement| {
+                        statement.was_noted
+                            && !statement.is_left
+                            && Some(statement.token) != client.token()
+                    };
+                    client.waits_for_statements(run) && world.server.statements.iter().any(survives)
+                })
         }),
         Property::always(LEFT_STATEMENTS_CONTINUE, |_, world: &World| {
             let mut statements = world.server.statements.iter();
             !statements.any(|statement| statement.is_left && statement.is_killed)
         }),
         Property::sometimes(OWN_STATEMENT_ENDED, |run: &Run, world: &World| {
+            let has_killed = |request: &Request| {
+                matches!(request, Request::Release(ReleaseRequest { run: Some(run), .. })
+                    if run.sessions_ended > 0)
+            };
             run.statements == 0
-                || world.clients.iter().any(|client| {
-                    let pending = (client.connection.as_ref()).and_then(|it| it.pending.as_ref());
-                    pending.is_some_and(|pending| match *pending.request {
-                        Request::Release(ReleaseRequest { run: Some(run), .. }) => {
-                            run.sessions_ended > 0 && client.phase() == Some(PhaseKind::Releasing)
-                        }
-                        _ => false,
-                    })
-                })
+                || world.any(|client| client.is_releasing() && client.has_sent(has_killed))
         }),
         Property::sometimes(NOTE_REMOVED, |run: &Run, world: &World| {
             run.limits == [Limit::ONE; 2]
-                || world.clients.iter().any(|client| {
-                    let pending = (client.connection.as_ref()).and_then(|it| it.pending.as_ref());
-                    pending.is_some_and(|it| matches!(*it.request, Request::RemoveNote(_)))
-                })
+                || world.any(|client| client.has_sent(|it| matches!(it, Request::RemoveNote(_))))
         }),
         Property::sometimes(EARLIER_STATEMENT_ENDED, |run: &Run, world: &World| {
             let is_noted_earlier = |client: &Client| {
@@ -122,7 +114,7 @@ fn statement_properties() -> Vec<Property<Run>> {
                 token.is_some() && token != client.token()
             };
             run.statements == 0
-                || world.clients.iter().any(|client| {
+                || world.any(|client| {
                     client.is_running() && client.is_holding() && is_noted_earlier(client)
                 }) && world
                     .runs_after(|client| client.parent == Parent::Ended { released: false })
@@ -130,118 +122,98 @@ fn statement_properties() -> Vec<Property<Run>> {
     ]
 }
 
-#[allow(
-    clippy::too_many_lines,
-    reason = "a list with one entry for each property"
-)]
 fn lease_properties() -> Vec<Property<Run>> {
     vec![
         Property::always(EXCLUSION, |run: &Run, world: &World| {
             !world.is_over_a_limit(run)
         }),
-        Property::sometimes(SHARED_RUN, |_, world: &World| world.running() > 1),
         Property::always(ONE_SLOT, |_, world: &World| {
             world.server.has_one_slot_for_each()
         }),
         Property::always(NOT_RUN_AGAIN, |_, world: &World| !world.ran_though_done),
-        Property::sometimes(GRANTED_THOUGH_DONE, |_, world: &World| {
-            world.clients.iter().enumerate().any(|(c, client)| {
-                client.phase() == Some(PhaseKind::Releasing)
-                    && client.monitor.is_none()
-                    && world.server.row.owner_id == Some(client.owner_id(c))
-                    && world.server.is_done()
-            })
-        }),
         Property::always(RELEASED_BY_HOLDER, |_, world: &World| {
-            let mut clients = world.clients.iter();
-            clients.all(|client| {
-                client.had_fault
-                    || client.monitor.is_none()
-                    || client.parent != Parent::Ended { released: false }
+            !world.any(|client| {
+                !client.had_fault
+                    && client.monitor.is_some()
+                    && client.parent == Parent::Ended { released: false }
             })
         }),
         Property::always(TOKEN_ORDER, |_, world: &World| !world.tokens_out_of_order),
         Property::always(DEAD_BY_DEADLINE, |run: &Run, world: &World| {
+            let is_late = |monitor: Monitor| instant(world.now) > monitor.deadline.kill;
             run.variant == Variant::NoMonitor
-                || world.clients.iter().all(|client| {
-                    !client.is_running()
-                        || client
-                            .monitor
-                            .is_none_or(|m| instant(world.now) <= m.deadline.kill)
-                })
+                || !world.any(|client| client.is_running() && client.monitor.is_some_and(is_late))
         }),
         Property::always(ROW_IS_HELD, |_, world: &World| {
-            world.clients.iter().enumerate().all(|(c, client)| {
-                !client.is_running()
-                    || world.lost_at.is_some()
-                    || (world.server.lease_of(client.owner_id(c)))
-                        .is_some_and(|row| row.owner_id == Some(client.owner_id(c)))
-            })
+            world.lost_at.is_some()
+                || !world.any(|client| client.is_running() && world.lease(client).is_none())
         }),
         Property::always(RELEASE_AFTER_DEATH, |_, world: &World| {
-            world.clients.iter().all(|client| {
-                let pending = (client.connection.as_ref()).and_then(|it| it.pending.as_ref());
-                let is_releasing = client.phase() == Some(PhaseKind::Releasing)
-                    || pending.is_some_and(|it| matches!(*it.request, Request::Release(_)));
-                !(client.is_running() && is_releasing)
+            !world.any(|client| {
+                let sends_release = || client.has_sent(|it| matches!(it, Request::Release(_)));
+                client.is_running() && (client.is_releasing() || sends_release())
             })
         }),
         Property::always(IN_ORDER, |_, world: &World| !world.server.has_overtaken),
         Property::always(PASSED_ONCE, |_, world: &World| {
             !world.server.has_passed_twice
         }),
+        Property::always(NO_FALSE_SUCCESS, |_, world: &World| {
+            !world.any(|client| client.false_success)
+        }),
+        Property::always(REVOKED_NOT_RENEWED, |_, world: &World| {
+            !world.server.revoked_renewed
+        }),
+        Property::always(NOT_LOST, |_, world: &World| {
+            !world.any(|client| !client.had_fault && !client.is_unharmed())
+        }),
+        Property::always(SESSION_KNOWN, |_, world: &World| {
+            !world.any(|client| {
+                let is_recorded =
+                    |connection: &Connection| connection.alive && connection.session_is_recorded;
+                !client.late_renewal
+                    && client.is_holding()
+                    && client.connection.as_ref().is_some_and(is_recorded)
+                    && world.server.row.owner_id == Some(client.owner_id())
+                    && world.server.row.session != Some(Session::current(client.number))
+            })
+        }),
+    ]
+}
+
+fn lease_events() -> Vec<Property<Run>> {
+    vec![
+        Property::sometimes(SHARED_RUN, |_, world: &World| world.running() > 1),
+        Property::sometimes(GRANTED_THOUGH_DONE, |_, world: &World| {
+            world.any(|client| {
+                client.is_releasing()
+                    && client.monitor.is_none()
+                    && world.server.row.owner_id == Some(client.owner_id())
+                    && world.server.is_done()
+            })
+        }),
         Property::sometimes(PASSER_SERVED, |run: &Run, world: &World| {
-            let mut clients = world.clients.iter().enumerate();
             run.earlier_holder.is_none()
-                || clients.any(|(c, client)| {
-                    let has_let_pass = |pass: &(u8, u8)| pass.0 == client.owner_id(c);
+                || world.any(|client| {
+                    let has_let_pass = |pass: &(u8, u8)| pass.0 == client.owner_id();
                     client.is_running() && world.server.let_pass.iter().any(has_let_pass)
                 })
         }),
         Property::sometimes(HANDED_OVER, |_, world: &World| {
             world.runs_after(|client| client.parent == Parent::Ended { released: true })
         }),
-        Property::always(NO_FALSE_SUCCESS, |_, world: &World| {
-            !world.clients.iter().any(|client| client.false_success)
-        }),
-        Property::always(REVOKED_NOT_RENEWED, |_, world: &World| {
-            !world.server.revoked_renewed
-        }),
-        Property::always(NOT_LOST, |_, world: &World| {
-            let mut clients = world.clients.iter();
-            clients.all(|client| client.had_fault || client.is_unharmed())
-        }),
-        Property::always(SESSION_KNOWN, |_, world: &World| {
-            let mut clients = world.clients.iter().enumerate();
-            clients.all(|(c, client)| {
-                let is_recorded =
-                    |connection: &Connection| connection.alive && connection.session_is_recorded;
-                client.late_renewal
-                    || !client.is_holding()
-                    || !client.connection.as_ref().is_some_and(is_recorded)
-                    || world.server.row.owner_id != Some(client.owner_id(c))
-                    || world.server.holder_session() == Some(Session::current(c))
-            })
-        }),
         Property::sometimes(HANDED_OFF, |_, world: &World| {
-            world.runs_after(|client| client.phase() == Some(PhaseKind::Releasing))
+            world.runs_after(Client::is_releasing)
         }),
         Property::sometimes(ABANDONED_RELEASED, |_, world: &World| {
             let is_left = |client: &Client| client.abandoned_until.is_some();
-            let (left, others): (Vec<_>, Vec<_>) = world.clients.iter().partition(|it| is_left(it));
-            !left.is_empty() && others.iter().any(|client| client.is_running())
+            world.any(is_left) && world.any(|client| !is_left(client) && client.is_running())
         }),
         Property::sometimes(UNKNOWN_GRANT_RELEASED, |run: &Run, world: &World| {
             run.revocations == 0
-                || world.clients.iter().any(|client| {
-                    let pending = client
-                        .connection
-                        .as_ref()
-                        .and_then(|connection| connection.pending.as_ref());
-                    let is_acquiring = client.phase() == Some(PhaseKind::Acquiring);
-                    pending.is_some_and(|pending| {
-                        is_acquiring && matches!(*pending.request, Request::Release(_))
-                    })
+                || world.any(|client| {
+                    client.phase() == Some(PhaseKind::Acquiring)
+                        && client.has_sent(|it| matches!(it, Request::Release(_)))
                 })
         }),
         Property::sometimes(DEAD_TAKEN_OVER, |_, world: &World| {
@@ -253,42 +225,43 @@ fn lease_properties() -> Vec<Property<Run>> {
                     && world.runs_after(|client| client.parent != Parent::NotStarted)
         }),
         Property::sometimes(GRANT_REASSERTED, |run: &Run, world: &World| {
+            let is_reasserted = |row: &Row| row.renewals >= FIRST_REASSERTED;
             run.lost_writes == LostWrites::Never
-                || world.clients.iter().enumerate().any(|(c, client)| {
-                    let owner_id = client.owner_id(c);
-                    let is_reasserted = |row: &Row| {
-                        row.owner_id == Some(owner_id) && row.renewals >= FIRST_REASSERTED
-                    };
-                    client.is_running()
-                        && client.is_unharmed()
-                        && world.lost_at.is_some()
-                        && world.server.lease_of(owner_id).is_some_and(is_reasserted)
-                })
+                || world.lost_at.is_some()
+                    && world.any(|client| {
+                        client.is_running()
+                            && client.is_unharmed()
+                            && world.lease(client).is_some_and(is_reasserted)
+                    })
         }),
         Property::sometimes(FROZEN_TAKEN_OVER, |_, world: &World| {
             world.runs_after(Client::is_holding)
         }),
         Property::sometimes(REVOKED_RELEASED, |run: &Run, world: &World| {
+            let is_revoked = |run: EndedRun| run.outcome == RunOutcome::Revoked;
             run.revocations == 0
-                || world.clients.iter().any(|client| {
+                || world.any(|client| {
                     client.command == Command::Ended
-                        && client.phase() == Some(PhaseKind::Releasing)
-                        && client
-                            .run
-                            .is_some_and(|run| run.outcome == RunOutcome::Revoked)
+                        && client.is_releasing()
+                        && client.run.is_some_and(is_revoked)
                 })
         }),
         Property::sometimes(LOST_RESPONSE_SURVIVED, |run: &Run, world: &World| {
-            run.kinds == FaultKinds::StopsAndQuits || world.outlives_lost_response()
+            let is_renewed = |row: &Row| row.renewals > 0;
+            // The server may still execute a request from a dropped connection.
+            run.kinds == FaultKinds::StopsAndQuits
+                || world.any(|client| {
+                    client.is_running()
+                        && client.late.is_some()
+                        && world.lease(client).is_some_and(is_renewed)
+                })
         }),
         Property::sometimes(OWN_CLOCK, |_, world: &World| {
-            world.clients.iter().enumerate().any(|(c, client)| {
-                let owner_id = client.owner_id(c);
-                let pending = client.connection.as_ref().and_then(|connection| connection.pending.as_ref());
-                pending.is_some_and(|pending| {
-                    matches!(&*pending.request, Request::TryAcquire(request) if request.is_take_over())
-                        && matches!(pending.progress, Progress::Executed(Raw::Row(view_of_row, true), _)
-                            if view_of_row.owner_id == Some(owner_id))
+            world.any(|client| {
+                client.pending().is_some_and(|pending| {
+                    matches!(&*pending.request, Request::TryAcquire(it) if it.is_take_over())
+                        && matches!(pending.progress, Progress::Executed(Raw::Row(row, true), _)
+                            if row.owner_id == Some(client.owner_id()))
                 })
             })
         }),
@@ -296,22 +269,21 @@ fn lease_properties() -> Vec<Property<Run>> {
 }
 
 impl World {
+    fn any(&self, is_state: impl Fn(&Client) -> bool) -> bool {
+        self.clients.iter().any(is_state)
+    }
+
+    /// Returns the row with the lease of `client`. None if no row contains its owner id.
+    fn lease(&self, client: &Client) -> Option<&Row> {
+        self.server.held_lease_of(client.owner_id())
+    }
+
     /// Returns true if one client has started its command, it matches `is_state`, and the command of the other
     /// client runs.
     fn runs_after(&self, is_state: impl Fn(&Client) -> bool) -> bool {
         [(0, 1), (1, 0)].into_iter().any(|(before, after)| {
             let (before, after) = (&self.clients[before], &self.clients[after]);
             before.monitor.is_some() && is_state(before) && after.is_running()
-        })
-    }
-
-    /// Returns true if a command runs, its lease was renewed, and the server may still execute a request from a dropped
-    /// connection.
-    fn outlives_lost_response(&self) -> bool {
-        self.clients.iter().enumerate().any(|(c, client)| {
-            let lease = self.server.lease_of(client.owner_id(c));
-            let is_renewed = lease.is_some_and(|row| row.renewals > 0);
-            client.is_running() && client.late.is_some() && is_renewed
         })
     }
 }

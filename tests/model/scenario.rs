@@ -33,7 +33,6 @@ const RUN: Run = Run {
     ..Run::sound()
 };
 
-/// A scenario in progress.
 struct Scenario {
     run: Run,
     world: World,
@@ -89,70 +88,60 @@ impl Scenario {
         self.run.actions(&self.world, &mut events);
         let by_client = |c: usize| {
             let is_due = |event: &&Event| {
-                let due = [
-                    Event::Act(c),
-                    Event::StartCommand(c),
-                    Event::Execute(c),
-                    Event::Read(c),
-                    Event::StepMonitor(c),
-                    Event::NoticeDrop(c),
-                ];
-                let is_dead = |event: &Event| {
-                    *event == Event::FailRequest(c)
-                        && (self.world.clients[c].connection.as_ref()).is_some_and(|it| !it.alive)
-                };
-                // The server waits as long as there is no room.
-                let pending = self.world.clients[c].connection.as_ref();
-                let pending = pending.and_then(|it| it.pending.as_ref());
-                let waits = **event == Event::Execute(c)
-                    && pending.is_some_and(|it| it.waits_for_room(self.world.now))
-                    && self.world.server.has_holder_lock();
-                due.contains(event) && !waits || is_dead(event)
+                let client = &self.world.clients[c];
+                match **event {
+                    Event::Act(of)
+                    | Event::StartCommand(of)
+                    | Event::Read(of)
+                    | Event::StepMonitor(of)
+                    | Event::NoticeDrop(of) => of == c,
+                    // The server waits as long as there is no room.
+                    Event::Execute(of) => {
+                        let pending = client.pending();
+                        let waits = pending.is_some_and(|it| it.waits_for_room(self.world.now));
+                        of == c && !(waits && !self.world.server.holder_locks.is_empty())
+                    }
+                    Event::FailRequest(of) => {
+                        of == c && client.connection.as_ref().is_some_and(|it| !it.alive)
+                    }
+                    _ => false,
+                }
             };
             events.iter().find(is_due).map(|event| (c, *event))
         };
         by_client(0).or_else(|| by_client(1))
     }
 
-    /// Carries out one line of the scenario.
     fn line(&mut self, line: &str) {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let client = |name: &str| NAMES.iter().position(|it| *it == name).expect("a client");
-        let now = |c: usize, event: Event| Some((c, event));
-        let event = match words[..] {
-            ["start", name] => now(client(name), Event::StartProcess(client(name))),
-            ["tick"] => now(0, Event::Tick),
-            ["command", "of", name, "exits", "0"] => {
-                now(client(name), Event::EndCommand(client(name)))
-            }
-            ["command", "of", name, "fails"] => now(client(name), Event::FailCommand(client(name))),
-            ["command", "of", name, "starts", "a", "statement"] => {
-                now(client(name), Event::StartStatement(client(name)))
-            }
-            ["kill", "dlock", "of", name] => now(client(name), Event::KillParent(client(name))),
-            ["machine", "of", name, "fails"] => now(client(name), Event::FailMachine(client(name))),
-            ["freeze", "dlock", "of", name] => now(client(name), Event::Pause(client(name))),
-            ["thaw", "dlock", "of", name] => now(client(name), Event::Resume(client(name))),
-            ["cut", "connection", "of", name] => {
-                now(client(name), Event::BreakConnection(client(name)))
-            }
-            ["server", "ends", "the", "idle", "session", "of", name] => {
-                now(client(name), Event::EndIdleSession(client(name)))
-            }
-            [name, "gives", "up"] => now(client(name), Event::GiveUp(client(name))),
-            ["operator", "releases"] => now(0, Event::Revoke),
-            ["replica", "stops", "following"] => now(0, Event::Backup),
-            ["replica", "replaces", "the", "server"] => now(0, Event::LoseWrites),
-            ["server", "restarts"] => now(0, Event::Restart),
-            ["lose", "the", "next", "response", "to", name] => {
-                self.loses_response[client(name)] = true;
-                None
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        // An article may follow the name of the client.
+        let name = words.iter().position(|word| NAMES.contains(word));
+        let name = name.map(|at| std::mem::replace(&mut words[at], "X"));
+        let c = NAMES.iter().position(|it| Some(*it) == name).unwrap_or(0);
+        let event = match words.join(" ").as_str() {
+            "start X" => Event::StartProcess(c),
+            "tick" => Event::Tick,
+            "command of X exits 0" => Event::EndCommand(c),
+            "command of X fails" => Event::FailCommand(c),
+            "command of X starts a statement" => Event::StartStatement(c),
+            "kill dlock of X" => Event::KillParent(c),
+            "machine of X fails" => Event::FailMachine(c),
+            "freeze dlock of X" => Event::Pause(c),
+            "thaw dlock of X" => Event::Resume(c),
+            "cut connection of X" => Event::BreakConnection(c),
+            "server ends the idle session of X" => Event::EndIdleSession(c),
+            "X gives up" => Event::GiveUp(c),
+            "operator releases" => Event::Revoke,
+            "replica stops following" => Event::Backup,
+            "replica replaces the server" => Event::LoseWrites,
+            "server restarts" => Event::Restart,
+            "lose the next response to X" => {
+                self.loses_response[c] = true;
+                return self.settle();
             }
             _ => panic!("unknown line: {line}"),
         };
-        if let Some((c, event)) = event {
-            self.apply(c, event);
-        }
+        self.apply(c, event);
         self.settle();
     }
 }
@@ -174,7 +163,7 @@ fn played(text: &str) -> String {
         output: String::new(),
     };
     // The model starts with a process of client 0.
-    scenario.world.clients[0] = Client::new(SessionPolicy::Kill);
+    scenario.world.clients[0] = Client::new(0);
     for line in text.lines().filter(|line| !line.starts_with("  ")) {
         scenario.output.push_str(line);
         scenario.output.push('\n');

@@ -21,8 +21,7 @@ use dlock::lease::{OwnerId, Token};
 use dlock::store::operator::OperatorAction;
 use dlock::store::{
     AcquireMode, AcquireRequest, DatabaseId, HistoryOutcome, LastRead, Owner, QueueLock,
-    QueueLockOwner, ReleaseRequest, RenewRequest, Request, RoomWait, RunHistory, Version,
-    WaitRequest,
+    QueueLockOwner, ReleaseRequest, RenewRequest, Request, RoomWait, RunHistory, WaitRequest,
 };
 
 use crate::time::{TTL, Tick, whole_ticks};
@@ -30,18 +29,16 @@ use crate::time::{TTL, Tick, whole_ticks};
 pub(crate) use self::slots::{SHARED, Slot};
 pub(crate) use self::statements::{Note, Statement};
 pub(crate) use self::types::{
-    Behind, NUMBER_BYTE, Raw, Row, RowView, Rules, Session, SlotView, Stage, WaiterEntry,
+    Behind, NUMBER_BYTE, Raw, Row, RowView, Rule, Rules, Session, SlotView, Stage, WaiterEntry,
     owner_id_in, owner_id_of_number,
 };
 
-/// Owner id of the holder that belongs to no client.
 const EARLIER_HOLDER: u8 = u8::MAX;
 
 /// Session of the holder that belongs to no client.
 const EARLIER_SESSION: Session = Session::current(usize::MAX);
 
-/// The state of the server.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Server {
     pub(crate) row: Row,
     pub(crate) slots: Vec<Slot>,
@@ -71,13 +68,10 @@ pub(crate) struct Server {
     pub(crate) success: Option<u8>,
     /// Outcomes of runs, by token.
     pub(crate) history: Vec<(u8, HistoryOutcome)>,
-    /// The statements of commands.
     pub(crate) statements: Vec<Statement>,
     /// Number of statements that were started since the last restart.
     statement_count: u8,
-    /// Number of restarts.
     restarts: u8,
-    /// True if a revoked lease was renewed.
     pub(crate) revoked_renewed: bool,
     /// The number of the database. It changes if a replica replaces the server.
     pub(crate) database: u8,
@@ -89,30 +83,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) const fn new() -> Self {
-        Self {
-            row: Row::new(0),
-            slots: Vec::new(),
-            holder_locks: Vec::new(),
-            limits: Vec::new(),
-            queue_lock: Vec::new(),
-            waiting: Vec::new(),
-            passing: Vec::new(),
-            let_pass: Vec::new(),
-            has_overtaken: false,
-            has_passed_twice: false,
-            queue: Vec::new(),
-            handed_off: Vec::new(),
-            success: None,
-            history: Vec::new(),
-            statements: Vec::new(),
-            statement_count: 0,
-            restarts: 0,
-            revoked_renewed: false,
-            database: 0,
-            issued: 0,
-            ahead: 0,
-        }
+    pub(crate) fn new() -> Self {
+        Self::default()
     }
 
     /// Adds a holder that belongs to no client, whose lease with `limit` does not expire.
@@ -146,11 +118,6 @@ impl Server {
         self.free_shared_record();
     }
 
-    /// Frees the row although the command may still run.
-    pub(crate) fn free_row(&mut self) {
-        self.row.owner_id = None;
-    }
-
     /// Returns true if nobody holds, pauses or waits for the action, so that its row can be removed.
     pub(crate) fn is_unused(&self) -> bool {
         let row = &self.row;
@@ -164,7 +131,7 @@ impl Server {
     /// Removes the row, which the next attempt creates again. Only the row is left to make tokens grow, because the
     /// server's clock may have been set back. The history stays: `dlock prune` removes only what is older than an hour.
     pub(crate) fn prune(&mut self, rules: Rules) {
-        let lowest = match rules.lowest_token_is_missing {
+        let lowest = match rules.has(Rule::LowestTokenIsMissing) {
             true => 0,
             false => self.row.token + 1,
         };
@@ -228,7 +195,6 @@ impl Server {
         };
     }
 
-    /// Moves the server's clock by `by` ticks.
     pub(crate) const fn step_clock(&mut self, by: i8) {
         self.ahead += by;
     }
@@ -294,10 +260,7 @@ impl Server {
 
     /// Returns true if `session` waits for the queue lock.
     pub(crate) fn keeps_waiting(&self, session: Session) -> bool {
-        self.queue_lock
-            .iter()
-            .skip(1)
-            .any(|other| *other == session)
+        self.queue_lock.iter().skip(1).any(|it| *it == session)
     }
 
     /// Removes state that no longer has an effect. The history keeps only the runs with one of `tokens`.
@@ -305,17 +268,12 @@ impl Server {
         self.history.retain(|(token, _)| tokens.contains(token));
         if self.row.owner_id.is_none() {
             self.row = Row {
-                owner_id: None,
-                token: self.row.token,
                 // A waiter that has read a renewed lease would take a row without its renewals for an older one.
                 renewals: self.row.renewals,
-                has_queue_lock: false,
-                session: None,
-                expires: 0,
-                revoked: false,
                 paused: self.row.paused,
                 note: self.row.note,
                 may_have_noted_slots: self.row.may_have_noted_slots,
+                ..Row::new(self.row.token)
             };
         }
         // The session in the row has an effect only if it owns the queue lock or made a hand-off.
@@ -335,20 +293,15 @@ impl Server {
 
     /// Returns true if a late execution of `request` could still change the state of the server.
     pub(crate) fn can_be_changed_by(&self, request: &Request) -> bool {
-        let lease = |owner_id: &OwnerId| {
-            let number = owner_id.bytes()[NUMBER_BYTE];
-            let lease = self.lease_of(number);
-            lease.filter(|row| row.owner_id == Some(number))
-        };
+        let lease = |owner_id: OwnerId| self.held_lease_of(owner_id.bytes()[NUMBER_BYTE]);
         match request {
             Request::Renew(request) => {
                 let grant = request.grant;
-                request.reassertion.is_some()
-                    || lease(&grant.owner_id)
-                        .is_some_and(|row| u64::from(row.token) == grant.token.0)
+                let has_token = |row: &Row| row.version().token == grant.token;
+                request.reassertion.is_some() || lease(grant.owner_id).is_some_and(has_token)
             }
             Request::Release(request) => {
-                lease(&request.owner_id).is_some()
+                lease(request.owner_id).is_some()
                     || request.token.is_none()
                     || self.row.owner_id == Some(SHARED)
             }
@@ -361,16 +314,6 @@ impl Server {
     pub(crate) fn has_queue_lock_or_waits(&self, session: Session) -> bool {
         self.queue_lock.contains(&session)
             || self.holder_locks.iter().any(|(_, other)| *other == session)
-    }
-
-    /// Returns the session in the row. None if the row contains no session.
-    pub(crate) const fn holder_session(&self) -> Option<Session> {
-        self.row.session
-    }
-
-    /// Returns true if a session owns the queue lock.
-    pub(crate) const fn is_queue_lock_owned(&self) -> bool {
-        !self.queue_lock.is_empty()
     }
 
     /// Executes the packet `stage` of `request` in `session`. Returns None if the session now waits for the queue lock.
@@ -393,7 +336,7 @@ impl Server {
             | Request::RemoveNote(_)
             | Request::EndSessions(_) => QueueLock::Unavailable,
         };
-        if rules.no_queue_lock && queue_lock == QueueLock::Available {
+        if rules.has(Rule::NoQueueLock) && queue_lock == QueueLock::Available {
             return Some(Raw::NoNamedLocks);
         }
         let clock = self.clock(now);
@@ -441,20 +384,14 @@ impl Server {
                 Raw::HandedOff(is_allowed)
             }
             Request::Release(request) if let Stage::Settle(read_back) = stage => {
-                match self.limit_of(owner_id).is_exclusive() {
-                    true => self.reconcile(clock, request, read_back.revoked),
-                    false => self.reconcile_slot(clock, request, read_back.revoked),
-                }
+                self.reconcile(clock, request, read_back.revoked);
                 Raw::Settled(read_back)
             }
             Request::Release(ReleaseRequest {
                 run: Some(_),
                 history: RunHistory::Written,
                 ..
-            }) if rules.history_is_refused => Raw::Refused,
-            Request::Release(request) if !self.limit_of(owner_id).is_exclusive() => {
-                Raw::Released(self.release_slot(clock, session, request, rules))
-            }
+            }) if rules.has(Rule::HistoryIsRefused) => Raw::Refused,
             Request::Release(request) => {
                 Raw::Released(self.release(clock, session, request, rules))
             }
@@ -553,18 +490,11 @@ impl Server {
             request.queue_lock == QueueLock::Available && self.take_lease_lock(owner_id, session);
         let is_owner = match request.reassertion {
             None => self.is_held_by(owner_id, Some(grant.token), rules),
-            Some(_) if !self.limit_of(owner_id).is_exclusive() => {
-                self.can_reassert_slot(clock, grant, rules)
-            }
-            Some(_) => self.can_reassert(clock, grant.token, rules),
+            Some(_) => self.can_reassert(clock, grant, rules),
         };
         if is_owner {
-            match request.reassertion {
-                Some(lost) if !self.limit_of(owner_id).is_exclusive() => {
-                    self.reassert_slot(owner_id, grant, lost.renewals);
-                }
-                Some(lost) => self.reassert(owner_id, grant.token, lost.renewals),
-                None => {}
+            if let Some(lost) = request.reassertion {
+                self.reassert(grant, lost.renewals);
             }
             let mut is_revoked = false;
             if let Some(row) = self.lease_of_mut(owner_id) {
@@ -573,7 +503,7 @@ impl Server {
                     row.renewals += 1;
                 }
                 row.expires = clock + TTL.cast_signed();
-                if !rules.session_is_not_updated {
+                if !rules.has(Rule::SessionIsNotUpdated) {
                     row.session = Some(session);
                     row.has_queue_lock = has_lock;
                 }
@@ -598,29 +528,13 @@ impl Server {
         self.row.paused.is_some_and(|until| until > clock)
     }
 
-    /// Returns true if the database has lost the grant with `token`, and its holder may write it again.
-    fn can_reassert(&self, clock: i8, token: Token, rules: Rules) -> bool {
-        rules.reassertion_overwrites
-            || u64::from(self.row.token) < token.0
-                && self.row.owner_id.is_none()
-                && !self.is_paused(clock)
-    }
-
-    /// Writes a lost grant again. The caller sets the session and the end of the lease.
-    fn reassert(&mut self, owner_id: u8, token: Token, renewals: u64) {
-        self.row.owner_id = Some(owner_id);
-        self.row.token = u8::try_from(token.0).expect("few grants");
-        self.row.renewals = u32::try_from(renewals).expect("a short run");
-        self.row.revoked = false;
-    }
-
     /// Returns true if `owner_id` holds the lease. The condition is the same as in the SQL statements.
     fn is_held_by(&self, owner_id: u8, token: Option<Token>, rules: Rules) -> bool {
         self.lease_of(owner_id).is_some_and(|row| {
             let owner = Owner {
                 owner_id: row.owner_id.map(owner_id_of_number),
                 token: Token(row.token.into()),
-                is_revoked: row.revoked && !rules.revoked_is_held,
+                is_revoked: row.revoked && !rules.has(Rule::RevokedIsHeld),
             };
             owner.is_held_by(owner_id_of_number(owner_id), token)
         })
@@ -628,73 +542,12 @@ impl Server {
 
     /// Returns true if the database is the one of `last_read` and the row is not older.
     fn is_not_before(&self, last_read: Option<LastRead>, rules: Rules) -> bool {
-        let version = Version {
-            token: Token(self.row.token.into()),
-            renewals: self.row.renewals.into(),
-        };
+        let version = self.row.version();
         let database = DatabaseId(self.database.into());
         last_read.is_none_or(|last| {
-            rules.last_read_is_ignored
+            rules.has(Rule::LastReadIsIgnored)
                 || last.database.is_none_or(|seen| seen == database) && version >= last.version
         })
-    }
-
-    /// Executes the conditional UPDATE of an attempt. Returns true if the UPDATE changed the row.
-    fn try_acquire(
-        &mut self,
-        clock: i8,
-        session: Session,
-        (owner_id, queue_lock): (u8, QueueLock),
-        mode: AcquireMode,
-        rules: Rules,
-    ) -> bool {
-        let is_among_slots = matches!(mode, AcquireMode::AmongSlots { .. });
-        if is_among_slots || !self.limit_of(owner_id).is_exclusive() {
-            return self.admit(clock, session, (owner_id, queue_lock), mode, rules);
-        }
-        let has_queue_lock = self.queue_lock.first() == Some(&session);
-        let row = &self.row;
-        let hand_off = row.owner_id.zip(row.session);
-        // The success of a run is recorded after its hand-off.
-        let by_hand_off = hand_off.is_some_and(|hand_off| self.handed_off.contains(&hand_off))
-            && self.success.is_none();
-        let has_lost_queue_lock = row.has_queue_lock
-            && row
-                .session
-                .is_none_or(|holder| !self.queue_lock.contains(&holder));
-        let version = Version {
-            token: Token(row.token.into()),
-            renewals: row.renewals.into(),
-        };
-        let can_take_over = match mode {
-            AcquireMode::TakeOver { version: seen, .. } => seen == version,
-            AcquireMode::First | AcquireMode::IfFree | AcquireMode::AmongSlots { .. } => {
-                row.owner_id.is_none()
-                    || (queue_lock == QueueLock::Available && by_hand_off)
-                    || (rules.lost_queue_lock_is_hand_off && has_lost_queue_lock)
-                    || (rules.server_clock_suffices && clock > row.expires)
-            }
-        };
-        if !can_take_over
-            || self.is_paused(clock)
-            || (queue_lock == QueueLock::Available && !has_queue_lock)
-        {
-            return false;
-        }
-        self.end_old_holder(mode, by_hand_off);
-        self.row = Row {
-            owner_id: Some(owner_id),
-            token: self.next_token(),
-            renewals: 0,
-            has_queue_lock: queue_lock == QueueLock::Available,
-            session: Some(session),
-            expires: clock + TTL.cast_signed(),
-            revoked: false,
-            paused: self.row.paused,
-            note: self.row.note.filter(|_| !rules.grant_removes_note),
-            may_have_noted_slots: self.row.may_have_noted_slots,
-        };
-        true
     }
 
     /// Records the run in the row as lost if the attempt takes it over, and removes the queue entry of its holder.
@@ -768,7 +621,6 @@ impl Server {
         }
     }
 
-    /// Returns true if a recorded success makes a run unnecessary.
     pub(crate) const fn is_done(&self) -> bool {
         matches!(self.success, Some(1..))
     }

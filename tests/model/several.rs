@@ -30,7 +30,6 @@ const HORIZON: Tick = 8;
 /// Last tick in which a command runs and a fault happens, so that a waiter that polls is served before the last tick.
 const LAST_RUNNING: Tick = 3;
 
-/// Number of locks.
 const LOCKS: usize = 3;
 
 /// A run of the model: the locks of each process, in the order in which it acquires them.

@@ -29,7 +29,6 @@ pub(crate) fn add(line: impl FnOnce() -> String) {
     });
 }
 
-/// Describes a request.
 pub(crate) fn request(request: &Request) -> String {
     match request {
         Request::TryAcquire(request) => match request.mode {
@@ -58,7 +57,6 @@ pub(crate) fn request(request: &Request) -> String {
     }
 }
 
-/// Describes a response or a failure.
 pub(crate) fn response(outcome: &Result<Response, Failure>) -> String {
     match outcome {
         Ok(Response::Granted(token, ..)) => format!("granted, token {token}"),
@@ -92,7 +90,6 @@ pub(crate) fn response(outcome: &Result<Response, Failure>) -> String {
     }
 }
 
-/// Describes a notice.
 pub(crate) fn notice(notice: &Notice) -> String {
     let text = format!("{notice:?}");
     let end = text

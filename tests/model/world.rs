@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use dlock::process::supervisor::SupervisorInput;
 use dlock::store::operator::OperatorAction;
-use dlock::store::session::SessionPolicy;
 use dlock::store::{FailureKind, HistoryOutcome, Request, TimedResponse};
 use stateright::{Model, Property};
 
@@ -13,10 +12,9 @@ use crate::client::{Client, Command, Parent, Progress, StopState};
 use crate::mutation::{FaultKinds, LostWrites, Run, Variant};
 use crate::properties::properties;
 use crate::responses::{failure, record, timed_response};
-use crate::server::{Server, Session};
+use crate::server::{Rule, Server, Session};
 use crate::time::{TTL, Tick};
 
-/// A state of the model.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct World {
     pub(crate) now: Tick,
@@ -50,21 +48,17 @@ pub(crate) struct World {
 /// An event. A `usize` is the index of the client that the event affects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A tick passes.
     Tick,
     /// The server's clock jumps by this number of ticks.
     StepClock(i8),
-    /// The server restarts.
     Restart,
     /// The database will lose all writes after this event.
     Backup,
-    /// The database loses the writes.
     LoseWrites,
     /// An operator revokes the lease.
     Revoke,
     /// An operator removes the row of the unused action.
     Prune,
-    /// A client starts a dlock process.
     StartProcess(usize),
     /// The parent makes a step without an input.
     Act(usize),
@@ -88,11 +82,9 @@ pub(crate) enum Event {
     ReturnError(usize, FailureKind),
     /// The connection stalls and blocks all packets.
     Stall(usize),
-    /// The stall of the connection ends.
     Unstall(usize),
     /// The parent is stopped.
     Pause(usize),
-    /// The parent is resumed.
     Resume(usize),
     /// The parent cannot connect to the server.
     Unreachable(usize),
@@ -100,19 +92,14 @@ pub(crate) enum Event {
     NoticeDrop(usize),
     /// The server ends a session that has been idle for a ttl.
     EndIdleSession(usize),
-    /// The connection breaks.
     BreakConnection(usize),
-    /// The parent is killed.
     KillParent(usize),
     /// The parent and the monitor end at once, because their machine fails.
     FailMachine(usize),
-    /// The monitor is killed.
     KillMonitor(usize),
     /// The monitor does work that is due.
     StepMonitor(usize),
-    /// The command ends.
     EndCommand(usize),
-    /// The command fails.
     FailCommand(usize),
     /// The command starts a statement on the server.
     StartStatement(usize),
@@ -137,7 +124,6 @@ pub(crate) enum AddressRead {
 }
 
 impl World {
-    /// Returns the number of live commands.
     pub(crate) fn running(&self) -> usize {
         self.clients.iter().filter(|c| c.is_running()).count()
     }
@@ -151,12 +137,8 @@ impl World {
             .map(|it| it.token);
         let count = self.running() + left.collect::<BTreeSet<_>>().len();
         let mut clients = self.clients.iter().zip(run.limits);
-        clients.any(|(client, limit)| {
-            let is_checked = client.is_running()
-                && client.policy != SessionPolicy::Ignore
-                && client.is_holding();
-            is_checked && !limit.allows(count as u64)
-        })
+        clients
+            .any(|(client, limit)| client.waits_for_statements(run) && !limit.allows(count as u64))
     }
 
     /// Returns true if more commands run than one of them accepts.
@@ -185,57 +167,40 @@ impl World {
         }
     }
 
-    fn execute(&mut self, c: usize, run: &Run) -> bool {
+    fn execute(&mut self, c: usize, run: &Run) {
         let now = self.now;
         let Some(connection) = &mut self.clients[c].connection else {
-            return false;
+            return;
         };
         let first = match &mut connection.previous {
             Some(previous) if previous.progress == Progress::Sent => Some(previous),
             _ => connection.pending.as_mut(),
         };
         let Some(pending) = first else {
-            return false;
+            return;
         };
         let session = Session::current(c);
         connection.last_received = now;
-        match self
-            .server
-            .execute(now, session, &pending.request, pending.stage, run.rules)
-        {
-            Some(raw) => pending.progress = Progress::Executed(raw, now),
-            None => return true,
-        }
+        let raw = (self.server).execute(now, session, &pending.request, pending.stage, run.rules);
+        let Some(raw) = raw else {
+            return;
+        };
+        pending.progress = Progress::Executed(raw, now);
         let has_renewed = matches!(*pending.request, Request::Renew(_))
-            && self.server.holder_session() == Some(session);
+            && self.server.row.session == Some(session);
+        let can_read = connection.stalled == StopState::None && connection.previous.is_none();
         let client = &mut self.clients[c];
         client.late_renewal &= !has_renewed;
-        let connection = client.connection.as_ref();
-        if client.paused == StopState::None
-            && connection.is_some_and(|connection| {
-                connection.stalled == StopState::None && connection.previous.is_none()
-            })
-        {
-            client.read(now, run.variant);
+        if client.paused == StopState::None && can_read {
+            client.read(now, run);
         }
-        true
     }
 
     /// Executes the pending request, and passes an error to the client in place of the response.
     fn execute_and_fail(&mut self, c: usize, kind: FailureKind, run: &Run) {
-        let pending = self.clients[c]
-            .connection
-            .as_ref()
-            .and_then(|connection| connection.pending.clone());
-        if let Some(pending) = pending {
-            let session = Session::current(c);
-            self.server.execute(
-                self.now,
-                session,
-                &pending.request,
-                pending.stage,
-                run.rules,
-            );
+        if let Some(pending) = self.clients[c].pending() {
+            let (session, request) = (Session::current(c), &pending.request);
+            (self.server).execute(self.now, session, request, pending.stage, run.rules);
         }
         self.end_session(c);
         self.fail(c, kind, run);
@@ -244,52 +209,29 @@ impl World {
     fn execute_late(&mut self, c: usize, run: &Run) {
         if let Some(pending) = self.clients[c].late.take() {
             self.clients[c].late_renewal |= matches!(*pending.request, Request::Renew(..));
-            let session = Session::dropped(c);
-            self.server.execute(
-                self.now,
-                session,
-                &pending.request,
-                pending.stage,
-                run.rules,
-            );
+            let (session, request) = (Session::dropped(c), &pending.request);
+            (self.server).execute(self.now, session, request, pending.stage, run.rules);
         }
     }
 
     /// Drops the client's connection. The server does not detect this.
     fn drop_connection(&mut self, c: usize) {
-        if self.clients[c]
-            .connection
-            .as_ref()
-            .is_some_and(|connection| connection.alive)
-        {
+        let connection = self.clients[c].connection.as_ref();
+        if connection.is_some_and(|connection| connection.alive) {
             self.server.drop_connection(c);
         }
         self.clients[c].drop_connection();
     }
 
     fn fail(&mut self, c: usize, kind: FailureKind, run: &Run) {
-        let now = self.now;
-        if run.variant == Variant::ConnectionReused {
-            let connection = self.clients[c]
-                .connection
-                .as_mut()
-                .expect("a request was sent");
-            if connection.alive {
+        match &mut self.clients[c].connection {
+            Some(connection) if connection.alive && run.variant == Variant::ConnectionReused => {
                 connection.previous = connection.pending.take();
-                self.clients[c].handle_response(
-                    now,
-                    timed_response(now, now, Err(failure(kind))),
-                    run.variant,
-                );
-                return;
             }
+            _ => self.drop_connection(c),
         }
-        self.drop_connection(c);
-        self.clients[c].handle_response(
-            now,
-            timed_response(now, now, Err(failure(kind))),
-            run.variant,
-        );
+        let response = timed_response(self.now, self.now, Err(failure(kind)));
+        self.clients[c].handle_response(self.now, response, run);
     }
 
     fn restart(&mut self) {
@@ -310,7 +252,7 @@ impl World {
     }
 
     fn start_command(&mut self, c: usize, run: &Run) {
-        if let Some(token) = self.clients[c].start_command(self.now, run.variant) {
+        if let Some(token) = self.clients[c].start_command(self.now, run) {
             // Two leases that exist at the same time may start their commands in any order.
             let is_exclusive = run.limits[c].is_exclusive();
             let before = match is_exclusive {
@@ -338,13 +280,13 @@ impl World {
         let now = self.now;
         let client = &mut self.clients[c];
         let has_monitor = is_monitor_alive && run.variant != Variant::NoMonitor;
-        if client.is_program || !has_monitor || !client.abandon(now) {
+        if run.holds || !has_monitor || !client.abandon(now, run) {
             client.parent = Parent::Ended { released: false };
         }
         client.run = None;
         client.paused = StopState::None;
         // A program dies only with the machine.
-        let outlives = client.is_program && is_monitor_alive;
+        let outlives = run.holds && is_monitor_alive;
         let dies = run.variant != Variant::NoMonitor && !outlives;
         if client.command == Command::Running && dies {
             client.command = Command::Dying;
@@ -354,12 +296,12 @@ impl World {
         }
     }
 
-    fn give_up(&mut self, c: usize, variant: Variant) {
+    fn give_up(&mut self, c: usize, run: &Run) {
         if !self.clients[c].is_quiet() {
             self.drop_connection(c);
         }
         self.clients[c].command = Command::Ended;
-        self.clients[c].give_up(self.now, variant);
+        self.clients[c].give_up(self.now, run);
     }
 
     /// Closes the connection of a parent that has ended. The server may still execute its last request.
@@ -430,12 +372,12 @@ impl Model for Run {
     type Action = Event;
 
     fn init_states(&self) -> Vec<World> {
-        let mut clients = self.policies.map(Client::new);
+        let mut clients = [0, 1].map(Client::new);
         // The clients are symmetric, so client 0 can start first without loss of generality.
-        clients[0].begin(0, 0, self);
+        clients[0].begin(0, self);
         let mut server = Server::new();
         server.success = self.once.then_some(0);
-        server.set_limit(clients[0].owner_id(0), self.limits[0]);
+        server.set_limit(clients[0].owner_id(), self.limits[0]);
         if let Some(limit) = self.earlier_holder {
             server.add_earlier_holder(limit, self.rules);
         }
@@ -470,7 +412,7 @@ impl Model for Run {
         }
         if world.faults > 0
             && matches!(self.kinds, FaultKinds::All | FaultKinds::Deaths)
-            && (self.rules.no_queue_lock || world.server.is_queue_lock_owned())
+            && (self.rules.has(Rule::NoQueueLock) || !world.server.queue_lock.is_empty())
         {
             events.push(Event::Restart);
         }
@@ -482,7 +424,7 @@ impl Model for Run {
         }
         if world.server.has_earlier_holder() {
             events.push(Event::EndEarlierHolder);
-            if world.server.holder_session().is_some() {
+            if world.server.row.session.is_some() {
                 events.push(Event::CutEarlierHolder);
             }
         }
@@ -514,12 +456,10 @@ impl Model for Run {
             Event::Revoke => {
                 world.revocations += 1;
                 world.fault_of_server();
-                let token = world.server.row.token;
-                world
-                    .server
-                    .apply_operator_action(now, token, OperatorAction::Release);
+                let (server, release) = (&mut world.server, OperatorAction::Release);
+                server.apply_operator_action(now, server.row.token, release);
                 if self.variant == Variant::FreedByOperator {
-                    world.server.free_row();
+                    world.server.row.owner_id = None;
                 }
             }
             Event::Prune => {
@@ -541,19 +481,15 @@ impl Model for Run {
                     true => world.server.row.token,
                     false => 0,
                 };
-                if world
-                    .clients
-                    .iter()
-                    .any(|client| client.has_not_read(known))
-                {
+                let mut clients = world.clients.iter();
+                if clients.any(|client| client.has_not_read(known)) {
                     return None;
                 }
                 world.fault_of_server();
                 let is_elsewhere = self.lost_writes == LostWrites::FailOver;
                 world.restart();
-                world
-                    .server
-                    .lose_writes(Arc::unwrap_or_clone(backup), is_elsewhere);
+                let backup = Arc::unwrap_or_clone(backup);
+                world.server.lose_writes(backup, is_elsewhere);
                 for client in &mut world.clients {
                     client.late = None;
                     client.notice_end_of_server();
@@ -573,22 +509,20 @@ impl Model for Run {
                     AddressRead::Elsewhere => Some(record(Server::new().read_row(now))),
                     AddressRead::Failed => None,
                 };
-                world.clients[c].handle_address_read(now, found.as_ref(), self.variant);
+                world.clients[c].handle_address_read(now, found.as_ref(), self);
             }
             Event::StartProcess(c) => {
-                world.clients[c].begin(now, c, self);
-                let owner_id = world.clients[c].owner_id(c);
+                world.clients[c].begin(now, self);
+                let owner_id = world.clients[c].owner_id();
                 world.server.set_limit(owner_id, self.limits[c]);
             }
             Event::Act(c) => {
-                if !world.clients[c].act(now, self.variant) {
+                if !world.clients[c].act(now, self) {
                     return None;
                 }
             }
             Event::StartCommand(c) => world.start_command(c, self),
-            Event::Execute(c) => {
-                world.execute(c, self);
-            }
+            Event::Execute(c) => world.execute(c, self),
             Event::ExecuteAndKeep(c) => {
                 world.count_fault(c);
                 let client = &mut world.clients[c];
@@ -596,10 +530,8 @@ impl Model for Run {
                 world.execute(c, self);
             }
             Event::ExecuteLate(c) => world.execute_late(c, self),
-            Event::Read(c) => world.clients[c].read(now, self.variant),
-            Event::FailRequest(c) => {
-                world.fail(c, FailureKind::Unknown, self);
-            }
+            Event::Read(c) => world.clients[c].read(now, self),
+            Event::FailRequest(c) => world.fail(c, FailureKind::Unknown, self),
             Event::ReturnError(c, kind) => {
                 world.count_fault(c);
                 world.execute_and_fail(c, kind, self);
@@ -624,7 +556,7 @@ impl Model for Run {
                     could_release: false,
                     ..timed_response(now, now, Err(failure(FailureKind::Unreachable)))
                 };
-                world.clients[c].handle_response(now, unsent, self.variant);
+                world.clients[c].handle_response(now, unsent, self);
             }
             Event::NoticeDrop(c) => world.server.end(Session::dropped(c)),
             Event::EndIdleSession(c) => world.end_session(c),
@@ -648,20 +580,16 @@ impl Model for Run {
                 }
             }
             Event::StepMonitor(c) => world.clients[c].step_monitor(now, SupervisorInput::Tick),
-            Event::EndCommand(c) => {
-                world.clients[c].command = Command::Ended;
-            }
+            Event::EndCommand(c) => world.clients[c].command = Command::Ended,
             Event::FailCommand(c) => {
                 world.clients[c].command = Command::Ended;
                 world.clients[c].failed = true;
             }
-            Event::StartStatement(c) => {
-                world.start_statement(c);
-            }
+            Event::StartStatement(c) => world.start_statement(c),
             Event::EndStatement(index) => drop(world.server.statements.remove(index)),
             Event::GiveUp(c) => {
                 world.count_fault(c);
-                world.give_up(c, self.variant);
+                world.give_up(c, self);
             }
         }
         world.normalize(self, event == Event::Tick);

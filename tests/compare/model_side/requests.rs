@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dlock::lease::{Grant, OwnerId, Token};
+use dlock::lease::{Grant, Token};
 use dlock::store::session::{CommandConnections, SessionLook, SessionPolicy};
 use dlock::store::{
     AcquireMode, AcquireRequest, DatabaseId, HistoryOutcome, LastRead, QueueEntry, QueueLock,
@@ -30,18 +30,15 @@ pub(crate) const OTHER_DATABASE: DatabaseId = DatabaseId(u64::MAX);
 impl ModelSide {
     /// Returns what an attempt of contender `index` requires.
     fn last_read(&self, index: usize, choice: LastReadChoice) -> Option<LastRead> {
-        let row = &self.server.row;
         let database = match choice {
             LastReadChoice::OtherDatabase => OTHER_DATABASE,
             _ => DatabaseId(self.server.database.into()),
         };
-        let version = match choice {
-            LastReadChoice::Newer => Version {
-                token: Token(row.token.into()),
-                renewals: u64::from(row.renewals) + 1,
-            },
-            _ => self.contenders[index].last_read,
-        };
+        let mut version = self.contenders[index].last_read;
+        if choice == LastReadChoice::Newer {
+            version = self.server.row.version();
+            version.renewals += 1;
+        }
         (choice != LastReadChoice::Nothing).then_some(LastRead {
             database: Some(database),
             version,
@@ -68,7 +65,6 @@ impl ModelSide {
             .map_or(none, |(row, number)| (row.owner_id, row.token, number))
     }
 
-    /// Returns the highest token in the rows.
     fn highest_token(&self) -> u8 {
         let slots = self.server.slots.iter().map(|slot| slot.row.token);
         slots.fold(self.server.row.token, u8::max)
@@ -77,18 +73,13 @@ impl ModelSide {
     /// Returns the number and the version of the slot that an attempt frees. None if the slot does not exist.
     fn slot_to_free(&self, dead: DeadChoice) -> Option<(u32, Version)> {
         let (slot, number) = self.server.slots.iter().zip(1..).nth(dead.index)?;
-        let version = slot.row.version();
-        let older = match version.renewals.checked_sub(1) {
-            Some(renewals) => Version {
-                renewals,
-                ..version
-            },
-            None => Version {
-                token: Token(version.token.0.saturating_sub(1)),
-                ..version
-            },
-        };
-        Some((number, if dead.is_old { older } else { version }))
+        let mut version = slot.row.version();
+        match version.renewals {
+            _ if !dead.is_old => {}
+            0 => version.token = Token(version.token.0.saturating_sub(1)),
+            _ => version.renewals -= 1,
+        }
+        Some((number, version))
     }
 
     /// Returns the grant that a request of contender `index` contains.
@@ -113,7 +104,6 @@ impl ModelSide {
         }
     }
 
-    /// Returns a renewal of `grant`.
     fn renew(&self, grant: Grant, note: NoteChoice, queue_lock: QueueLock) -> Request {
         let token = grant.token;
         let look = (note != NoteChoice::Unchanged).then(|| SessionLook {
@@ -128,7 +118,6 @@ impl ModelSide {
         })
     }
 
-    /// Returns a request of contender `index`.
     pub(super) fn request(&self, index: usize, kind: RequestKind) -> Request {
         let contender = &self.contenders[index];
         let (owner_id, queue_lock) = (owner_id_of_number(owner_id_of(index)), contender.queue_lock);
@@ -177,9 +166,14 @@ impl ModelSide {
                     choice => choice,
                 };
                 Request::WaitTurn(WaitRequest {
-                    may_acquire: may_acquire || self.has_limits(),
+                    owner_id,
+                    limit: Some(WAIT_LIMIT),
+                    room: None,
+                    prune_dead: false,
                     lets_pass,
-                    ..wait_request(owner_id, last_read(choice))
+                    let_pass: 0,
+                    may_acquire: may_acquire || self.has_limits(),
+                    last_read: last_read(choice),
                 })
             }
             RequestKind::Renew(choice, note) => self.renew(grant(choice), note, queue_lock),
@@ -224,7 +218,6 @@ impl ModelSide {
     }
 }
 
-/// Returns the record of a run that ended in this way.
 const fn run_record(run_end: RunEnd) -> RunRecord {
     RunRecord {
         outcome: match run_end {
@@ -239,7 +232,6 @@ const fn run_record(run_end: RunEnd) -> RunRecord {
     }
 }
 
-/// Returns a request that writes `grant` again.
 fn reassert(grant: Grant, queue_lock: QueueLock) -> Request {
     Request::Renew(RenewRequest {
         reassertion: Some(Reassertion {
@@ -248,18 +240,4 @@ fn reassert(grant: Grant, queue_lock: QueueLock) -> Request {
         }),
         ..RenewRequest::new(grant, queue_lock)
     })
-}
-
-/// Returns a wait that is followed by an attempt.
-const fn wait_request(owner_id: OwnerId, last_read: Option<LastRead>) -> WaitRequest {
-    WaitRequest {
-        owner_id,
-        limit: Some(WAIT_LIMIT),
-        room: None,
-        prune_dead: false,
-        lets_pass: false,
-        let_pass: 0,
-        may_acquire: true,
-        last_read,
-    }
 }

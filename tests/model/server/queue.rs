@@ -2,7 +2,7 @@
 
 use dlock::store::{QueueLock, QueueLockOwner};
 
-use super::{Rules, Server, Session, WaiterEntry};
+use super::{Rule, Rules, Server, Session, WaiterEntry};
 
 impl Server {
     /// Executes `RELEASE_LOCK`. The first waiting session acquires the queue lock.
@@ -58,7 +58,7 @@ impl Server {
         }
         let mut entries = self.queue.iter_mut();
         if let Some(entry) = entries.find(|entry| entry.owner_id == owner_id) {
-            entry.waits_again |= !rules.marks_are_missing;
+            entry.waits_again |= !rules.has(Rule::MarksAreMissing);
         }
         self.enqueue(clock, session, owner_id, QueueLock::Available);
     }
@@ -109,7 +109,7 @@ impl Server {
         let_pass: u64,
         rules: Rules,
     ) -> Option<u8> {
-        let let_pass = match rules.passes_are_forgotten {
+        let let_pass = match rules.has(Rule::PassesAreForgotten) {
             true => 0,
             false => let_pass,
         };

@@ -4,7 +4,19 @@ use dlock::lease::Token;
 use dlock::store::read_back::{NextGrant, ReleaseReadBack};
 use dlock::store::{HistoryOutcome, QueueLock, ReleaseRequest};
 
-use super::{NUMBER_BYTE, Rules, Server, Session};
+use super::{NUMBER_BYTE, Row, Rules, Server, Session};
+
+impl Row {
+    /// Ends the lease, and removes the noted sessions if the release says so.
+    fn free(&mut self, clock: i8, request: &ReleaseRequest) {
+        self.owner_id = None;
+        self.expires = clock;
+        if request.clears_sessions {
+            self.note = None;
+            self.may_have_noted_slots = false;
+        }
+    }
+}
 
 impl Server {
     /// Executes a release and records the run in the history. Returns the values that the release reads back.
@@ -16,28 +28,32 @@ impl Server {
         rules: Rules,
     ) -> ReleaseReadBack {
         let owner_id = request.owner_id.bytes()[NUMBER_BYTE];
-        let is_named = |server: &Self| server.row.owner_id == Some(owner_id);
+        let is_exclusive = self.limit_of(owner_id).is_exclusive();
         let is_owner = match request.token {
             Some(_) => self.is_held_by(owner_id, request.token, rules),
-            None => is_named(self),
+            None => self.held_lease_of(owner_id).is_some(),
         };
-        let token = request
-            .token
+        let token = (request.token)
             .and_then(|token| u8::try_from(token.0).ok())
             .filter(|_| request.run.is_some());
         let is_success = request.run.is_some_and(|run| run.outcome.is_success());
-        if is_owner {
-            if is_success && self.success == Some(0) {
-                self.success = Some(self.row.token);
-            }
-            self.row.owner_id = None;
-            self.row.expires = clock;
-            self.clear_note(request);
+        if is_owner && let Some(row) = self.lease_of_mut(owner_id) {
+            row.free(clock, request);
+            let token = row.token;
+            self.success = match self.success {
+                Some(0) if is_success => Some(token),
+                success => success,
+            };
         }
-        let next = match (
-            token.is_some_and(|token| self.row.token > token),
-            request.handed_off,
-        ) {
+        if !is_exclusive {
+            self.free_shared_record();
+        }
+        let has_token = |row: &Row| Some(row.token) == token;
+        let has_next = match is_exclusive {
+            true => token.is_some_and(|token| self.row.token > token),
+            false => token.is_some() && !self.slots.iter().any(|slot| has_token(&slot.row)),
+        };
+        let next = match (has_next, request.handed_off) {
             (false, _) => NextGrant::None,
             (true, true) => NextGrant::HandedOff,
             (true, false) => NextGrant::Other,
@@ -54,27 +70,24 @@ impl Server {
             }
         }
         if request.queue_lock == QueueLock::Available {
+            self.holder_locks.retain(|it| *it != (owner_id, session));
             self.release_queue_lock(session);
         }
         if request.has_entry {
             self.queue.retain(|entry| entry.owner_id != owner_id);
         }
-        let is_revoked = is_named(self) && self.row.revoked;
-        let is_left = is_named(self)
-            && request
-                .token
-                .is_none_or(|token| token.0 == u64::from(self.row.token));
-        let outcome = token.and_then(|token| self.recorded(token));
+        let lease = self.held_lease_of(owner_id);
+        let is_left = |row: &Row| request.token.is_none_or(|it| it == row.version().token);
+        let revoked = lease.filter(|row| row.revoked);
         ReleaseReadBack {
             changed: is_owner,
-            is_named: is_left || is_revoked,
+            is_named: lease.is_some_and(is_left) || revoked.is_some(),
             next,
-            revoked: is_revoked.then_some(Token(self.row.token.into())),
-            is_recorded: self
-                .success
+            revoked: revoked.map(|row| row.version().token),
+            is_recorded: (self.success)
                 .filter(|_| is_success)
                 .map(|success| Some(success) == token),
-            outcome,
+            outcome: token.and_then(|token| self.recorded(token)),
         }
     }
 
@@ -87,23 +100,27 @@ impl Server {
         request: &ReleaseRequest,
         revoked: Option<Token>,
     ) {
-        let token = Token(self.row.token.into());
-        let is_named = self.row.owner_id == Some(request.owner_id.bytes()[NUMBER_BYTE]);
-        if is_named && self.row.revoked && revoked == Some(token) {
-            self.row.owner_id = None;
-            self.row.expires = clock;
-            self.clear_note(request);
+        let owner_id = request.owner_id.bytes()[NUMBER_BYTE];
+        let is_exclusive = self.limit_of(owner_id).is_exclusive();
+        let is_revoked = |row: &&mut Row| {
+            row.owner_id == Some(owner_id) && row.revoked && revoked == Some(row.version().token)
+        };
+        if let Some(row) = self.lease_of_mut(owner_id).filter(is_revoked) {
+            row.free(clock, request);
         }
-        if request.run.is_some() && request.token == Some(token) && self.row.owner_id.is_none() {
-            self.record(self.row.token, HistoryOutcome::Revoked);
+        let is_run = |row: &&Row| {
+            let has_token = request.token == Some(row.version().token);
+            request.run.is_some() && has_token && row.owner_id.is_none()
+        };
+        let found = match is_exclusive {
+            true => Some(&self.row).filter(is_run),
+            false => self.slots.iter().map(|slot| &slot.row).find(is_run),
+        };
+        if let Some(token) = found.map(|row| row.token) {
+            self.record(token, HistoryOutcome::Revoked);
         }
-    }
-
-    /// Removes the noted sessions if the release says so.
-    const fn clear_note(&mut self, request: &ReleaseRequest) {
-        if request.clears_sessions {
-            self.row.note = None;
-            self.row.may_have_noted_slots = false;
+        if !is_exclusive {
+            self.free_shared_record();
         }
     }
 

@@ -2,11 +2,10 @@
 
 use dlock::lease::limit::Limit;
 use dlock::lease::{Grant, OwnerId, Token};
-use dlock::store::read_back::{NextGrant, ReleaseReadBack};
-use dlock::store::{AcquireMode, HistoryOutcome, QueueLock, ReleaseRequest, Request, Version};
+use dlock::store::{AcquireMode, HistoryOutcome, QueueLock, Request, Version};
 
 use super::types::{SLOT_VIEWS, owner_id_in};
-use super::{NUMBER_BYTE, Row, Rules, Server, Session, SlotView};
+use super::{NUMBER_BYTE, Row, Rule, Rules, Server, Session, SlotView};
 use crate::time::TTL;
 
 /// The model's number of the owner id in the record while leases are in slots.
@@ -68,17 +67,12 @@ impl Server {
         }
     }
 
-    /// Removes the rows of all slots.
-    pub(crate) fn forget_slots(&mut self) {
-        self.slots.clear();
+    /// Returns the lease of `owner_id`. None if no row contains the owner id.
+    pub(crate) fn held_lease_of(&self, owner_id: u8) -> Option<&Row> {
+        let lease = self.lease_of(owner_id);
+        lease.filter(|row| row.owner_id == Some(owner_id))
     }
 
-    /// Returns true if a session has a holder lock.
-    pub(crate) const fn has_holder_lock(&self) -> bool {
-        !self.holder_locks.is_empty()
-    }
-
-    /// Returns the slots that are held.
     fn held(&self) -> impl Iterator<Item = &Slot> {
         let mut slots = self.slots.iter();
         std::iter::from_fn(move || slots.find(|slot| slot.row.owner_id.is_some()))
@@ -86,12 +80,8 @@ impl Server {
 
     /// Returns true if no owner id has two slots.
     pub(crate) fn has_one_slot_for_each(&self) -> bool {
-        let count = |owner_id| {
-            self.held()
-                .filter(|slot| slot.row.owner_id == owner_id)
-                .count()
-        };
-        self.held().all(|slot| count(slot.row.owner_id) == 1)
+        let owner_ids = || self.held().map(|slot| slot.row.owner_id);
+        owner_ids().all(|owner_id| owner_ids().filter(|other| *other == owner_id).count() == 1)
     }
 
     /// Returns true if a slot that nobody or `owner_id` holds contains a note.
@@ -122,16 +112,15 @@ impl Server {
     /// Returns true if the limits allow one more lease with `limit`.
     fn has_room(&self, limit: Limit, rules: Rules) -> bool {
         let mut limits = self.held().map(|slot| slot.limit);
-        let smallest = match rules.only_own_limit_counts {
+        let smallest = match rules.has(Rule::OnlyOwnLimitCounts) {
             true => limit,
             false => limits.by_ref().fold(limit, Limit::min),
         };
         smallest.allows(self.held().count() as u64 + 1)
     }
 
-    /// Executes the attempt of a contender whose limit is not 1, or of one that finds a shared record. Returns true if it
-    /// was granted the lease.
-    pub(super) fn admit(
+    /// Executes the conditional statements of an attempt. Returns true if the contender was granted the lease.
+    pub(super) fn try_acquire(
         &mut self,
         clock: i8,
         session: Session,
@@ -140,8 +129,9 @@ impl Server {
         rules: Rules,
     ) -> bool {
         let limit = self.limit_of(owner_id);
-        let has_queue_lock = self.queue_lock.first() == Some(&session);
-        if queue_lock == QueueLock::Available && !has_queue_lock {
+        let is_exclusive = limit.is_exclusive();
+        let uses_queue_lock = queue_lock == QueueLock::Available;
+        if uses_queue_lock && self.queue_lock.first() != Some(&session) {
             return false;
         }
         if let AcquireMode::AmongSlots {
@@ -152,73 +142,73 @@ impl Server {
             self.free_dead_slot(slot, version, rules);
         }
         let hand_off = self.row.owner_id.zip(self.row.session);
-        let by_hand_off = hand_off.is_some_and(|hand_off| self.handed_off.contains(&hand_off));
+        // The success of a run is recorded after its hand-off.
+        let by_hand_off = hand_off.is_some_and(|hand_off| self.handed_off.contains(&hand_off))
+            && self.success.is_none();
         let is_shared = self.row.owner_id == Some(SHARED);
+        // An exclusive contender reads only the record until it finds a shared one.
+        let reads_slots = !is_exclusive || matches!(mode, AcquireMode::AmongSlots { .. });
+        let is_free = self.row.owner_id.is_none() || reads_slots && is_shared;
         let is_expected = match mode {
             AcquireMode::TakeOver { version, .. } => version == self.row.version(),
-            AcquireMode::AmongSlots { .. } if limit.is_exclusive() => {
-                self.row.owner_id.is_none() || is_shared
-            }
+            AcquireMode::AmongSlots { .. } if is_exclusive => is_free,
             AcquireMode::First | AcquireMode::IfFree | AcquireMode::AmongSlots { .. } => {
-                let accepts_hand_off = queue_lock == QueueLock::Available && by_hand_off;
-                self.row.owner_id.is_none() || is_shared || accepts_hand_off
+                is_free
+                    || uses_queue_lock && by_hand_off
+                    || rules.has(Rule::LostQueueLockIsHandOff) && self.has_lost_queue_lock()
+                    || rules.has(Rule::ServerClockSuffices) && clock > self.row.expires
             }
         };
-        let is_paused = self.is_paused(clock);
-        let has_slot = !limit.is_exclusive() && self.lease_of(owner_id).is_some();
-        let is_refused = is_paused || has_slot || !self.has_room(limit, rules);
-        if !is_expected || is_refused {
+        let has_slot = !is_exclusive && self.lease_of(owner_id).is_some();
+        let has_room = !reads_slots || self.has_room(limit, rules);
+        if !is_expected || self.is_paused(clock) || has_slot || !has_room {
             return false;
         }
         self.end_old_holder(mode, by_hand_off);
-        let has_holder_lock = self.holder_locks.contains(&(owner_id, session));
-        let token = match rules.slot_keeps_token && is_shared {
+        let token = match rules.has(Rule::SlotKeepsToken) && is_shared {
             true => self.row.token,
             false => self.next_token(),
         };
+        let has_note = |slot: &Slot| slot.row.note.is_some();
+        let marks_notes = reads_slots && is_exclusive && !rules.has(Rule::NotedSlotsAreNotMarked);
+        let record = Row {
+            paused: self.row.paused,
+            note: self.row.note.filter(|_| !rules.has(Rule::GrantRemovesNote)),
+            may_have_noted_slots: self.row.may_have_noted_slots
+                || marks_notes && self.slots.iter().any(has_note),
+            ..Row::new(token)
+        };
         let lease = Row {
             owner_id: Some(owner_id),
-            token,
-            renewals: 0,
-            has_queue_lock: match limit.is_exclusive() {
-                true => queue_lock == QueueLock::Available,
-                false => has_holder_lock,
+            has_queue_lock: match is_exclusive {
+                true => uses_queue_lock,
+                false => self.holder_locks.contains(&(owner_id, session)),
             },
             session: Some(session),
             expires: clock + TTL.cast_signed(),
-            revoked: false,
-            paused: None,
-            note: None,
-            may_have_noted_slots: false,
+            ..Row::new(token)
         };
-        let may_have_noted_slots = self.row.may_have_noted_slots
-            || limit.is_exclusive()
-                && !rules.noted_slots_are_not_marked
-                && self.slots.iter().any(|slot| slot.row.note.is_some());
-        if limit.is_exclusive() {
+        if is_exclusive {
             self.row = Row {
-                paused: self.row.paused,
-                note: self.row.note,
-                may_have_noted_slots,
+                paused: record.paused,
+                note: record.note,
+                may_have_noted_slots: record.may_have_noted_slots,
                 ..lease
             };
             return true;
         }
-        if !rules.shared_record_is_free {
+        if !rules.has(Rule::SharedRecordIsFree) {
             self.row = Row {
-                paused: self.row.paused,
-                note: self.row.note,
-                may_have_noted_slots,
                 owner_id: Some(SHARED),
                 expires: i8::MAX,
-                ..Row::new(token)
+                ..record
             };
         }
         let slot = Slot { limit, row: lease };
         let mut slots = self.slots.iter_mut();
         match slots.find(|slot| slot.row.owner_id.is_none()) {
             Some(free) => {
-                let note = free.row.note.filter(|_| !rules.grant_removes_note);
+                let note = free.row.note.filter(|_| !rules.has(Rule::GrantRemovesNote));
                 *free = slot;
                 free.row.note = note;
             }
@@ -228,6 +218,12 @@ impl Server {
         true
     }
 
+    /// Returns true if the row states that its session has the queue lock, but that session has lost it.
+    fn has_lost_queue_lock(&self) -> bool {
+        let has_lock = |session| self.queue_lock.contains(&session);
+        self.row.has_queue_lock && !self.row.session.is_some_and(has_lock)
+    }
+
     /// Removes the queue entry of `owner_id` if it has a slot, as each attempt does, also one that changes nothing.
     pub(super) fn leave_queue_with_slot(&mut self, owner_id: u8) {
         if !self.limit_of(owner_id).is_exclusive() && self.lease_of(owner_id).is_some() {
@@ -235,50 +231,52 @@ impl Server {
         }
     }
 
-    /// Returns true if the database has lost the grant of a slot, and its holder may write it again.
-    pub(super) fn can_reassert_slot(&self, clock: i8, grant: Grant, rules: Rules) -> bool {
+    /// Returns true if the database has lost `grant`, and its holder may write it again.
+    pub(super) fn can_reassert(&self, clock: i8, grant: Grant, rules: Rules) -> bool {
         let owner_id = grant.owner_id.bytes()[NUMBER_BYTE];
+        let is_older = |row: &Row| u64::from(row.token) < grant.token.0;
+        let is_free = is_older(&self.row) && !self.is_paused(clock);
+        if self.limit_of(owner_id).is_exclusive() {
+            let is_free = is_free && self.row.owner_id.is_none();
+            return is_free || rules.has(Rule::ReassertionOverwrites);
+        }
         let slot = self.slots.get(index(grant.slot));
-        let is_unused = slot.is_none_or(|slot| {
-            slot.row.owner_id.is_none() && u64::from(slot.row.token) < grant.token.0
-        });
-        let is_expected = matches!(self.row.owner_id, None | Some(SHARED));
-        is_expected
-            && is_unused
+        let is_unused = |slot: &Slot| slot.row.owner_id.is_none() && is_older(&slot.row);
+        is_free
+            && matches!(self.row.owner_id, None | Some(SHARED))
+            && slot.is_none_or(is_unused)
             && self.has_room(self.limit_of(owner_id), rules)
-            && u64::from(self.row.token) < grant.token.0
             && self.lease_of(owner_id).is_none()
-            && !self.is_paused(clock)
     }
 
-    /// Writes a lost grant to its slot again. The caller sets the session and the end of the lease.
-    pub(super) fn reassert_slot(&mut self, owner_id: u8, grant: Grant, renewals: u64) {
+    /// Writes a lost grant again. The caller sets the session and the end of the lease.
+    pub(super) fn reassert(&mut self, grant: Grant, renewals: u64) {
+        let owner_id = grant.owner_id.bytes()[NUMBER_BYTE];
         let limit = self.limit_of(owner_id);
-        let free = Slot {
-            limit,
-            row: Row::new(0),
-        };
         let index = index(grant.slot);
-        if self.slots.len() <= index {
-            self.slots.resize(index + 1, free);
+        if !limit.is_exclusive() {
+            self.row = Row {
+                owner_id: Some(SHARED),
+                renewals: self.row.renewals + 1,
+                expires: i8::MAX,
+                paused: self.row.paused,
+                note: self.row.note,
+                may_have_noted_slots: self.row.may_have_noted_slots,
+                ..Row::new(self.row.token)
+            };
+            let row = Row::new(0);
+            let slots = self.slots.len().max(index + 1);
+            self.slots.resize(slots, Slot { limit, row });
+            self.slots[index].limit = limit;
         }
-        let slot = &mut self.slots[index];
-        slot.limit = limit;
-        slot.row = Row {
-            owner_id: Some(owner_id),
-            renewals: u32::try_from(renewals).expect("a short run"),
-            note: slot.row.note,
-            ..Row::new(u8::try_from(grant.token.0).expect("few grants"))
+        let row = match limit.is_exclusive() {
+            true => &mut self.row,
+            false => &mut self.slots[index].row,
         };
-        self.row = Row {
-            owner_id: Some(SHARED),
-            renewals: self.row.renewals + 1,
-            expires: i8::MAX,
-            paused: self.row.paused,
-            note: self.row.note,
-            may_have_noted_slots: self.row.may_have_noted_slots,
-            ..Row::new(self.row.token)
-        };
+        row.owner_id = Some(owner_id);
+        row.token = u8::try_from(grant.token.0).expect("few grants");
+        row.renewals = u32::try_from(renewals).expect("a short run");
+        row.revoked = false;
     }
 
     /// Frees the slot `number` if its lease has `version` and its session does not have the holder lock.
@@ -293,7 +291,7 @@ impl Server {
         };
         let has_lock = |session| holder_locks.contains(&(owner_id, session));
         let is_alive = row.has_queue_lock && row.session.is_some_and(has_lock);
-        let is_seen = version == row.version() || rules.dead_slot_may_be_renewed;
+        let is_seen = version == row.version() || rules.has(Rule::DeadSlotMayBeRenewed);
         if !is_seen || is_alive {
             return;
         }
@@ -302,86 +300,6 @@ impl Server {
         if !is_revoked {
             self.record(token, HistoryOutcome::Lost);
         }
-    }
-
-    /// Executes the release of a lease in a slot. Returns the values that the release reads back.
-    pub(super) fn release_slot(
-        &mut self,
-        clock: i8,
-        session: Session,
-        request: &ReleaseRequest,
-        rules: Rules,
-    ) -> ReleaseReadBack {
-        let owner_id = request.owner_id.bytes()[NUMBER_BYTE];
-        let is_named = |server: &Self| server.lease_of(owner_id).is_some();
-        let is_owner = match request.token {
-            Some(_) => self.is_held_by(owner_id, request.token, rules),
-            None => is_named(self),
-        };
-        let token = (request.token)
-            .and_then(|token| u8::try_from(token.0).ok())
-            .filter(|_| request.run.is_some());
-        if is_owner && let Some(row) = self.lease_of_mut(owner_id) {
-            row.owner_id = None;
-            row.expires = clock;
-            row.note = row.note.filter(|_| !request.clears_sessions);
-        }
-        self.free_shared_record();
-        let is_left = |token: &u8| self.slots.iter().any(|slot| slot.row.token == *token);
-        let next = match token.is_some_and(|token| !is_left(&token)) {
-            true => NextGrant::Other,
-            false => NextGrant::None,
-        };
-        if let (Some(token), Some(run), true) = (token, request.run, is_owner) {
-            self.record(token, run.outcome);
-        }
-        if request.queue_lock == QueueLock::Available {
-            self.holder_locks.retain(|it| *it != (owner_id, session));
-            self.release_queue_lock(session);
-        }
-        if request.has_entry {
-            self.queue.retain(|entry| entry.owner_id != owner_id);
-        }
-        let lease = self.lease_of(owner_id);
-        let is_revoked = lease.is_some_and(|row| row.revoked);
-        let has_token = |row: &Row| {
-            let is_same = |token: Token| token.0 == u64::from(row.token);
-            request.token.is_none_or(is_same)
-        };
-        ReleaseReadBack {
-            changed: is_owner,
-            is_named: lease.is_some_and(has_token) || is_revoked,
-            next,
-            revoked: (lease.filter(|_| is_revoked)).map(|row| Token(row.token.into())),
-            is_recorded: None,
-            outcome: token.and_then(|token| self.recorded(token)),
-        }
-    }
-
-    /// Frees a slot whose lease an operator has revoked. Records the run as revoked if its slot is free.
-    pub(super) fn reconcile_slot(
-        &mut self,
-        clock: i8,
-        request: &ReleaseRequest,
-        revoked: Option<Token>,
-    ) {
-        let owner_id = request.owner_id.bytes()[NUMBER_BYTE];
-        let is_revoked = |row: &&mut Row| row.revoked && revoked == Some(row.version().token);
-        if let Some(row) = self.lease_of_mut(owner_id).filter(is_revoked) {
-            row.owner_id = None;
-            row.expires = clock;
-            row.note = row.note.filter(|_| !request.clears_sessions);
-        }
-        let is_run = |row: &&Row| {
-            request.run.is_some()
-                && request.token == Some(row.version().token)
-                && row.owner_id.is_none()
-        };
-        let mut rows = self.slots.iter().map(|slot| &slot.row);
-        if let Some(token) = rows.find(is_run).map(|row| row.token) {
-            self.record(token, HistoryOutcome::Revoked);
-        }
-        self.free_shared_record();
     }
 
     /// Frees the record if it is shared and no slot is held.
@@ -424,7 +342,6 @@ impl Server {
     }
 }
 
-/// Returns the position of the slot `number`.
 fn index(number: u32) -> usize {
     usize::try_from(number - 1).expect("few slots")
 }

@@ -14,7 +14,6 @@ use dlock::sys::tcp::{TcpConnection, TcpSocket};
 
 use super::{NUMBER_BYTE, Raw, SHARED, Server, Session, Stage};
 
-/// Port of the server.
 const SERVER_PORT: u16 = 3306;
 
 /// Maximum number of statements of each client between two restarts of the server.
@@ -43,8 +42,7 @@ impl Statement {
     }
 }
 
-/// A set of session ids.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct SessionIds(u8);
 
 /// The process list of the server, as a request of `client` has read it.
@@ -56,7 +54,6 @@ pub(crate) struct Listed {
     sessions: SessionIds,
 }
 
-/// The note in the row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Note {
     restarts: u8,
@@ -66,7 +63,6 @@ pub(crate) struct Note {
 }
 
 impl SessionIds {
-    /// The empty set.
     pub(crate) const EMPTY: Self = Self(0);
 
     fn contains(self, id: u8) -> bool {
@@ -98,7 +94,6 @@ impl FromIterator<u8> for SessionIds {
 }
 
 impl Listed {
-    /// Returns the list for the real code.
     pub(crate) fn process_list(self) -> ProcessList {
         ProcessList {
             instance: instance(self.restarts),
@@ -131,7 +126,6 @@ impl Note {
         }
     }
 
-    /// Returns the note for the real code.
     pub(crate) fn session_note(self) -> SessionNote {
         SessionNote {
             instance: instance(self.restarts),
@@ -157,14 +151,6 @@ impl Server {
         self.statement_count += 1;
     }
 
-    /// Creates a server that executes a statement of a command.
-    #[allow(dead_code, reason = "only the comparison uses it")]
-    pub(crate) fn with_statement() -> Self {
-        let mut server = Self::new();
-        server.start_statement(0, 0);
-        server
-    }
-
     /// Returns a note of the sessions of all statements, for a run under `token`.
     #[allow(dead_code, reason = "only the comparison uses it")]
     pub(crate) fn note_of_all(&self, token: Token) -> SessionNote {
@@ -177,7 +163,6 @@ impl Server {
         }
     }
 
-    /// Ends the statements whose sessions are killed.
     pub(crate) fn end_killed_statements(&mut self) {
         self.statements.retain(|statement| !statement.is_killed);
     }

@@ -32,8 +32,7 @@ impl Session {
     }
 }
 
-/// The row of the action.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Row {
     pub(crate) owner_id: Option<u8>,
     pub(crate) token: u8,
@@ -43,7 +42,6 @@ pub(crate) struct Row {
     pub(crate) session: Option<Session>,
     /// Tick at which the lease expires, by the server's clock.
     pub(crate) expires: i8,
-    /// True if an operator has revoked the lease.
     pub(crate) revoked: bool,
     /// Tick until which the action is paused, by the server's clock. None if the action is not paused.
     pub(crate) paused: Option<i8>,
@@ -55,23 +53,14 @@ pub(crate) struct Row {
 
 impl Row {
     /// Returns the row of an action that was never granted.
-    pub(super) const fn new(token: u8) -> Self {
+    pub(super) fn new(token: u8) -> Self {
         Self {
-            owner_id: None,
             token,
-            renewals: 0,
-            has_queue_lock: false,
-            session: None,
-            expires: 0,
-            revoked: false,
-            paused: None,
-            note: None,
-            may_have_noted_slots: false,
+            ..Self::default()
         }
     }
 }
 
-/// An entry of the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct WaiterEntry {
     pub(crate) position: u8,
@@ -86,7 +75,6 @@ pub(crate) struct WaiterEntry {
 /// The position of a packet in its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Stage {
-    /// The first packet.
     First,
     /// The attempt after the wait for the queue lock.
     HasQueueLock,
@@ -99,48 +87,59 @@ pub(crate) enum Stage {
     Settle(ReleaseReadBack),
 }
 
-/// Changes of the server's behaviour that a test can enable. All fields are false for a correct server with named
-/// locks.
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "each flag is an independent variant"
-)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Rules {
+/// A change of the server's behaviour that a test can enable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rule {
     /// The server refuses named locks.
-    pub(crate) no_queue_lock: bool,
+    NoQueueLock,
     /// A lease can be taken over as soon as it expires by the server's clock.
-    pub(crate) server_clock_suffices: bool,
+    ServerClockSuffices,
     /// The loss of the queue lock counts as a hand-off.
-    pub(crate) lost_queue_lock_is_hand_off: bool,
+    LostQueueLockIsHandOff,
     /// A revoked lease can be renewed and released like any other.
-    pub(crate) revoked_is_held: bool,
+    RevokedIsHeld,
     /// A renewal does not update the session in the row.
-    pub(crate) session_is_not_updated: bool,
+    SessionIsNotUpdated,
     /// A grant of an exclusive lease beside notes in slots does not mark the record.
-    pub(crate) noted_slots_are_not_marked: bool,
+    NotedSlotsAreNotMarked,
     /// A grant removes the noted sessions.
-    pub(crate) grant_removes_note: bool,
+    GrantRemovesNote,
     /// An attempt does not require the database and the version that the contender has read.
-    pub(crate) last_read_is_ignored: bool,
+    LastReadIsIgnored,
     /// A waiter that waits again does not mark its entry.
-    pub(crate) marks_are_missing: bool,
+    MarksAreMissing,
     /// A waiter lets the same waiter pass several times.
-    pub(crate) passes_are_forgotten: bool,
+    PassesAreForgotten,
     /// A holder whose grant is lost writes it again even if the row contains another owner id or a larger token.
-    pub(crate) reassertion_overwrites: bool,
+    ReassertionOverwrites,
     /// A row that was removed is created again with token 0.
-    pub(crate) lowest_token_is_missing: bool,
+    LowestTokenIsMissing,
     /// The server refuses to write the history, which a correct server may do.
-    pub(crate) history_is_refused: bool,
+    HistoryIsRefused,
     /// Only the limit of the contender counts, not those of the holders.
-    pub(crate) only_own_limit_counts: bool,
+    OnlyOwnLimitCounts,
     /// A grant of a slot does not change the token of a shared record.
-    pub(crate) slot_keeps_token: bool,
+    SlotKeepsToken,
     /// The grant of a slot leaves the record free.
-    pub(crate) shared_record_is_free: bool,
+    SharedRecordIsFree,
     /// The slot of a dead holder is freed although its lease was renewed.
-    pub(crate) dead_slot_may_be_renewed: bool,
+    DeadSlotMayBeRenewed,
+}
+
+/// Up to two rules. A correct server with named locks has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rules([Option<Rule>; 2]);
+
+impl Rules {
+    pub(crate) const NONE: Self = Self([None; 2]);
+
+    pub(crate) const fn and(self, rule: Rule) -> Self {
+        Self([Some(rule), self.0[0]])
+    }
+
+    pub(crate) fn has(self, rule: Rule) -> bool {
+        self.0.contains(&Some(rule))
+    }
 }
 
 /// The waiters that came before a contender and that the queue lock does not order correctly.
@@ -173,17 +172,14 @@ pub(crate) struct RowView {
     pub(crate) behind: Behind,
     pub(crate) note: Option<Note>,
     pub(crate) database: u8,
-    /// True if a recorded success makes a run unnecessary.
     pub(crate) is_done: bool,
     /// True if the record has the mark that slots may contain notes.
     pub(crate) may_have_noted_slots: bool,
     /// True if a slot that nobody or the contender holds contains a note, and the contender reads it.
     pub(crate) has_slot_note: bool,
-    /// The leases in slots.
     pub(crate) slots: [Option<SlotView>; SLOT_VIEWS],
 }
 
-/// Maximum number of slots.
 pub(super) const SLOT_VIEWS: usize = 3;
 
 /// A lease in a slot in a response.
@@ -203,7 +199,6 @@ pub(crate) struct SlotView {
     pub(crate) alive: Option<bool>,
 }
 
-/// The raw result of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Raw {
     /// The row. The flag is true if the packet changed the row.
@@ -217,16 +212,12 @@ pub(crate) enum Raw {
     Sessions(Listed, SessionIds),
     /// The next note of sessions that must end.
     Note(Option<(NotePlace, Note)>),
-    /// The note is removed.
     NoteRemoved,
-    /// The session owns the queue lock.
     HasQueueLock,
     /// The session has released the queue lock for an earlier waiter.
     /// Contains the position of the waiter that was let pass.
     HasLetPass(u8),
-    /// True if the hand-off was made.
     HandedOff(bool),
-    /// The values that the release read back.
     Released(ReleaseReadBack),
     /// The release is settled. Contains the values that the release read back.
     Settled(ReleaseReadBack),
