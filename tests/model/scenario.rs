@@ -99,7 +99,7 @@ impl Scenario {
                     Event::Execute(of) => {
                         let pending = client.pending();
                         let waits = pending.is_some_and(|it| it.waits_for_room(self.world.now));
-                        of == c && !(waits && !self.world.server.holder_locks.is_empty())
+                        of == c && (!waits || self.world.server.holder_locks.is_empty())
                     }
                     Event::FailRequest(of) => {
                         of == c && client.connection.as_ref().is_some_and(|it| !it.alive)

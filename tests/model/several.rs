@@ -167,13 +167,14 @@ impl World {
                 requests[lease] = Some((request, stage));
                 return self.servers[lock] != before;
             }
-            Some(raw) => match raw.next(&request) {
-                Some(next) => requests[lease] = Some((request, next)),
-                None => {
+            Some(raw) => {
+                if let Some(next) = raw.next(&request) {
+                    requests[lease] = Some((request, next));
+                } else {
                     let outcome = interpret(&request, raw, Variant::Sound);
                     self.processes[process].respond(self.now, lease, outcome);
                 }
-            },
+            }
         }
         true
     }

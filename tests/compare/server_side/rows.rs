@@ -146,7 +146,8 @@ fn pairs(text: Option<String>) -> Vec<(String, String)> {
 
 fn hex(owner_id: OwnerId) -> String {
     let bytes = owner_id.bytes().iter();
-    bytes.map(|byte| format!("{byte:02X}")).collect()
+    let hex: Vec<String> = bytes.map(|byte| format!("{byte:02X}")).collect();
+    hex.concat()
 }
 
 /// Returns the model's number for an owner id in hexadecimal.
