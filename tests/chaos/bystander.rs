@@ -45,11 +45,8 @@ impl Session {
         run: Option<u64>,
     ) {
         let is_alive = self.connection.query_drop("DO 0").is_ok();
-        context.journal.record(Event::Session {
-            action: action.to_owned(),
-            run,
-            is_alive,
-        });
+        let event = Event::Session { is_alive };
+        context.journal.record_of(run, action, event);
         if !is_alive {
             *self = Self::open(database);
         }

@@ -47,8 +47,8 @@ pub(crate) struct Violation {
 }
 
 impl Violation {
-    fn new(at: Micros, action: &str, what: String) -> Self {
-        let action = Some(action.to_owned());
+    fn new<'a>(at: Micros, action: impl Into<Option<&'a str>>, what: String) -> Self {
+        let action = action.into().map(str::to_owned);
         Self { at, action, what }
     }
 }

@@ -14,8 +14,8 @@ mod timeline;
 
 #[path = "checkers/end_checks_test.rs"]
 mod end_checks_test;
-#[path = "checkers/history_builder.rs"]
-mod history_builder;
+#[path = "checkers/history_text.rs"]
+mod history_text;
 #[path = "checkers/overlap_checks_test.rs"]
 mod overlap_checks_test;
 #[path = "checkers/schedules.rs"]

@@ -9,6 +9,7 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::os::fd::AsFd;
+use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,11 +18,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::history::{Event, Journal, Line, Micros, StopCause, micros, now};
-use crate::schedule::{Plan, Shape};
-use crate::store::Response;
-use crate::work::{Leases, PAUSE, Witnesses, Work, number, open_inherited};
-use crate::worker::RUN;
+use crate::history::{Event, Micros, StopCause, now};
+use crate::schedule::Shape;
+use crate::work::{Holder, Leases, Work};
 
 /// Interval at which a program that does not read its events checks whether it may read again.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -100,23 +99,16 @@ impl Events {
 
 /// Runs the program. `arguments` are the folder and the plan.
 pub(crate) fn run_client(arguments: &[String]) -> ! {
-    let [folder, plan] = arguments else {
-        panic!("--client takes a folder and a plan");
-    };
-    let folder = Path::new(folder);
-    let plan: Plan = serde_json::from_str(plan).expect("the plan is JSON");
-    let run = number(std::env::var(RUN).ok());
+    let work = Work::read(arguments);
     let stdin = io::stdin().as_fd().try_clone_to_owned();
     let mut events = Events {
         reader: BufReader::new(File::from(stdin.expect("a descriptor is available"))),
-        deaf_file: deaf_file(folder, run),
+        deaf_file: deaf_file(&work.folder, work.run),
     };
     let granted = std::iter::from_fn(|| events.next()).find(|event| event["event"] == "granted");
     let Some(granted) = granted else {
         process::exit(0);
     };
-    let journal = Journal::open(folder).expect("the history can be opened");
-    let life = open_inherited(&folder.join("life").join(run.to_string()));
     let mut lease = Lease {
         stop_at: 0,
         deadline: 0,
@@ -134,68 +126,27 @@ pub(crate) fn run_client(arguments: &[String]) -> ! {
         }
     });
     let leases = Leases::read(|name| granted["env"][name].as_str().map(str::to_owned));
-    let action = leases.action().to_owned();
-    let ended = match work(&journal, folder, run, &plan, &leases, lease) {
-        Ok(at) => {
-            let event = Event::Finished { run, action };
-            Line { at, event }
-        }
-        Err(cause) => {
-            let event = Event::Stopped { run, action, cause };
-            Line { at: now(), event }
-        }
-    };
-    journal.write(&ended);
-    drop(life);
+    let mut holder = work.hold(leases);
+    match run(&mut holder, lease) {
+        Ok(at) => holder.write(at, Event::Finished),
+        Err(cause) => holder.write(now(), Event::Stopped { cause }),
+    }
     process::exit(0);
 }
 
 /// Works as planned. Returns the time at which the work has finished, or why the program had to stop before.
-fn work(
-    journal: &Journal,
-    folder: &Path,
-    run: u64,
-    plan: &Plan,
-    leases: &Leases,
-    lease: &Mutex<Lease>,
-) -> Result<Micros, StopCause> {
-    let check = || locked(lease).check(plan.shape);
+fn run(holder: &mut Holder, lease: &Mutex<Lease>) -> Result<Micros, StopCause> {
+    let shape = holder.plan.shape;
+    let check = || locked(lease).check(shape);
     let started = check()?;
-    let witnesses = Witnesses::take(folder, leases, plan.limit);
-    let event = Event::Started {
-        run,
-        action: leases.action().to_owned(),
-        token: leases.token,
-        pid: process::id(),
-        parent: std::os::unix::process::parent_id(),
-        alone: witnesses.is_alone,
-    };
-    journal.write(&Line { at: started, event });
+    let witnesses = holder.take_witnesses();
+    holder.write_start(started, parent_id(), &witnesses);
     if !witnesses.is_alone {
         return Err(StopCause::Overlap);
     }
     drop(witnesses);
-    let end = started + micros(Duration::from_millis(plan.hold));
-    let mut work = Work::open(journal, folder, run, leases);
-    while now() < end {
-        let pause = PAUSE.min(Duration::from_micros(end.saturating_sub(now())));
-        // Another holder that starts during the write finds the locked witnesses.
-        let begin = || {
-            let at = check()?;
-            Ok((at, Witnesses::take(folder, leases, plan.limit)))
-        };
-        // The store accepts no token that is lower than one of a holder that works beside this one.
-        if plan.is_exclusive() {
-            let mut cause = StopCause::Overlap;
-            let begin = || begin().map_err(|why| cause = why).ok();
-            if !matches!(work.count(pause, begin), Some(Response::Count(_))) {
-                return Err(cause);
-            }
-        } else {
-            thread::sleep(pause);
-            begin()?;
-        }
-    }
+    // Another holder that starts during the write finds the locked witnesses.
+    holder.work(started, |holder| Ok((check()?, holder.take_witnesses())))?;
     check()
 }
 

@@ -13,9 +13,9 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Signal, set_parent_process_death_signal, setsid};
 
 use crate::bystander::Session;
-use crate::history::{Event, Line, now};
+use crate::history::{Event, now};
 use crate::run_context::RunContext;
-use crate::schedule::{ContenderKind, Plan, Route, Shape, plans};
+use crate::schedule::{ContenderKind, Plan, plans};
 use crate::testbed::Site;
 use crate::worker::{self, MARK, RUN, SERVER};
 
@@ -38,18 +38,10 @@ pub(crate) fn run_contender(context: &RunContext, site: &Site, action: &str, slo
     }
     // A contender that starts after all faults must be served.
     context.fault_phase.wait_for_quiet();
+    let kind = ContenderKind::ALL[slot % ContenderKind::ALL.len()];
     let last = Plan {
-        kind: ContenderKind::ALL[slot % ContenderKind::ALL.len()],
-        pause: 0,
-        ttl: site.purpose.ttl(2_000),
         hold: 10,
-        shape: Shape::Plain,
-        exit: 0,
-        wait: None,
-        route: Route::Tcp,
-        option: None,
-        has_session: false,
-        limit: 1,
+        ..Plan::plain(kind, site.purpose.ttl(2_000))
     };
     run(context, site, action, slot, last, caller.as_mut());
 }
@@ -88,11 +80,7 @@ fn run(
         .args(["--action", action, "--wait", &wait])
         .args(["--ttl", &format!("{}ms", plan.ttl)])
         .args(["--holder", &format!("run {run}")])
-        .args(
-            plan.option
-                .map(|option| option.arguments(run, action))
-                .unwrap_or_default(),
-        )
+        .args(plan.option.map(|option| option.argument(run, action)))
         .args(plan.limit())
         .stderr(stderr.try_clone().expect("a descriptor is available"));
     // A program that dlock does not start.
@@ -124,12 +112,9 @@ fn run(
     // The builders hold ends of the pipes. Without this drop, no reader would reach the end of its pipe.
     drop((dlock, builder));
     context.readers.register(run, stderr);
-    context.journal.record(Event::Launched {
-        run,
-        action: action.to_owned(),
-        parent: child.id(),
-        plan,
-    });
+    let parent = child.id();
+    let launched = Event::Launched { parent, plan };
+    context.journal.record_of(run, action, launched);
     let (status, at) = thread::scope(|scope| {
         let copies = scope.spawn(|| context.readers.copy(run, reader, file));
         let status = child.wait().expect("dlock can be waited for");
@@ -140,16 +125,14 @@ fn run(
         outcome.expect("standard error can be copied");
         (status, at)
     });
+    let text = fs::read(&stderr_copy).expect("the copy of standard error can be read");
+    let start = text.len().saturating_sub(STDERR_LIMIT);
     let event = Event::Ended {
-        run,
-        action: action.to_owned(),
         status: status.code(),
         signal: status.signal(),
-        stderr: last_bytes(
-            &fs::read(&stderr_copy).expect("the copy of standard error can be read"),
-        ),
+        stderr: String::from_utf8_lossy(&text[start..]).into_owned(),
     };
-    context.journal.write(&Line { at, event });
+    context.journal.write(at, Some(run), Some(action), event);
     if let Some(mut program) = program {
         program.wait().expect("the program can be waited for");
     }
@@ -205,9 +188,4 @@ fn prepare(socket: Option<RawFd>) -> io::Result<()> {
     }
     set_parent_process_death_signal(Some(Signal::KILL))?;
     Ok(())
-}
-
-fn last_bytes(text: &[u8]) -> String {
-    let start = text.len().saturating_sub(STDERR_LIMIT);
-    String::from_utf8_lossy(&text[start..]).into_owned()
 }

@@ -1,13 +1,26 @@
 //! The kinds of faults, with their names, victims and lengths.
 
-use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, VariantArray, VariantNames};
 
 /// A kind of fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Serialize,
+    Deserialize,
+    Display,
+    EnumString,
+    VariantArray,
+    VariantNames,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum FaultKind {
     /// SIGKILL to the holder's parent process. The parent process of a program is its `dlock hold`.
     KillParent,
@@ -118,85 +131,10 @@ pub(crate) enum Victim {
 
 impl FaultKind {
     /// All kinds.
-    pub(crate) const ALL: [Self; 40] = [
-        Self::KillParent,
-        Self::FreezeParentShort,
-        Self::FreezeParentNear,
-        Self::FreezeParentLong,
-        Self::TermParent,
-        Self::KillMonitor,
-        Self::FreezeMonitor,
-        Self::KillCommand,
-        Self::FreezeCommand,
-        Self::KillWaiter,
-        Self::FreezeWaiter,
-        Self::TermWaiter,
-        Self::KillSession,
-        Self::KillWaitingSession,
-        Self::CutBoth,
-        Self::CutRequests,
-        Self::CutReplies,
-        Self::Delay,
-        Self::LoseReply,
-        Self::LateReply,
-        Self::ErrorReply,
-        Self::ResetConnections,
-        Self::Drip,
-        Self::Silence,
-        Self::KillServer,
-        Self::RestartServer,
-        Self::FreezeServer,
-        Self::KillNode,
-        Self::RestartNode,
-        Self::FreezeNode,
-        Self::IsolateNode,
-        Self::SwitchPrimary,
-        Self::LosePrimary,
-        Self::HourForward,
-        Self::HourBack,
-        Self::DoubleSpeed,
-        Self::HalfSpeed,
-        Self::Release,
-        Self::Pause,
-        Self::StopReader,
-    ];
+    pub(crate) const ALL: &'static [Self] = <Self as VariantArray>::VARIANTS;
 
     pub(crate) fn victim(self) -> Victim {
-        match self {
-            Self::KillParent
-            | Self::FreezeParentShort
-            | Self::FreezeParentNear
-            | Self::FreezeParentLong
-            | Self::TermParent
-            | Self::KillMonitor
-            | Self::FreezeMonitor
-            | Self::KillCommand
-            | Self::FreezeCommand => Victim::Holder,
-            Self::KillWaiter | Self::FreezeWaiter | Self::TermWaiter => Victim::Waiter,
-            Self::KillSession | Self::KillWaitingSession => Victim::Session,
-            Self::CutBoth
-            | Self::CutRequests
-            | Self::CutReplies
-            | Self::Delay
-            | Self::LoseReply
-            | Self::LateReply
-            | Self::ErrorReply
-            | Self::ResetConnections
-            | Self::Drip
-            | Self::Silence => Victim::Network,
-            Self::KillServer | Self::RestartServer | Self::FreezeServer => Victim::Server,
-            Self::KillNode
-            | Self::RestartNode
-            | Self::FreezeNode
-            | Self::IsolateNode
-            | Self::SwitchPrimary
-            | Self::LosePrimary => Victim::Node,
-            Self::HourForward | Self::HourBack | Self::DoubleSpeed | Self::HalfSpeed => {
-                Victim::Clock
-            }
-            Self::Release | Self::Pause => Victim::Lease,
-            Self::StopReader => Victim::Reader,
-        }
+        self.properties(Duration::ZERO).0
     }
 
     /// Returns true if a holder may be unable to reach the server during the fault.
@@ -225,65 +163,44 @@ impl FaultKind {
 
     /// Returns the length of the fault for a lease of `ttl`. `severity` is a number from 0 to 1 from the schedule.
     pub(crate) fn length(self, ttl: Duration, severity: f64) -> Duration {
-        let between =
-            |low: Duration, high: Duration| low + high.saturating_sub(low).mul_f64(severity);
+        let (_, [shortest, longest]) = self.properties(ttl);
+        shortest + (longest - shortest).mul_f64(severity)
+    }
+
+    /// Returns the victim, and the shortest and the longest length of the fault for a lease of `ttl`. No wildcard is
+    /// used here, because a new kind would silently get a length of zero and have no effect.
+    fn properties(self, ttl: Duration) -> (Victim, [Duration; 2]) {
+        let at_once = [Duration::ZERO; 2];
+        let lasting = [ttl / 10, ttl * 3 / 2];
+        let seconds = Duration::from_secs;
         match self {
-            Self::FreezeParentShort => between(ttl / 20, ttl / 3),
-            Self::FreezeParentNear => between(ttl * 4 / 5, ttl * 6 / 5),
-            Self::FreezeParentLong => {
-                between(ttl + Duration::from_secs(2), ttl + Duration::from_secs(4))
-            }
-            Self::FreezeMonitor
-            | Self::FreezeCommand
-            | Self::FreezeWaiter
-            | Self::CutBoth
-            | Self::CutRequests
-            | Self::CutReplies
-            | Self::Delay
-            | Self::LateReply
-            | Self::Drip
-            | Self::Silence
-            | Self::Pause
-            | Self::StopReader
-            | Self::FreezeServer => between(ttl / 10, ttl * 3 / 2),
-            // During this time, the replica receives no changes.
-            Self::LosePrimary => between(ttl / 10, ttl / 2),
+            Self::KillParent | Self::TermParent => (Victim::Holder, at_once),
+            Self::KillMonitor | Self::KillCommand => (Victim::Holder, at_once),
+            Self::FreezeParentShort => (Victim::Holder, [ttl / 20, ttl / 3]),
+            Self::FreezeParentNear => (Victim::Holder, [ttl * 4 / 5, ttl * 6 / 5]),
+            Self::FreezeParentLong => (Victim::Holder, [ttl + seconds(2), ttl + seconds(4)]),
+            Self::FreezeMonitor | Self::FreezeCommand => (Victim::Holder, lasting),
+            Self::KillWaiter | Self::TermWaiter => (Victim::Waiter, at_once),
+            Self::FreezeWaiter => (Victim::Waiter, lasting),
+            Self::KillSession | Self::KillWaitingSession => (Victim::Session, at_once),
+            Self::CutBoth | Self::CutRequests | Self::CutReplies => (Victim::Network, lasting),
+            Self::Delay | Self::Drip | Self::Silence => (Victim::Network, lasting),
+            Self::LateReply => (Victim::Network, lasting),
+            Self::LoseReply | Self::ErrorReply => (Victim::Network, at_once),
+            Self::ResetConnections => (Victim::Network, at_once),
+            Self::KillServer | Self::RestartServer => (Victim::Server, at_once),
+            Self::FreezeServer => (Victim::Server, lasting),
+            Self::KillNode | Self::RestartNode => (Victim::Node, at_once),
+            Self::SwitchPrimary => (Victim::Node, at_once),
             // The nodes of a Galera cluster exclude a silent node after a time within this range.
-            Self::FreezeNode | Self::IsolateNode => between(ttl / 10, ttl * 3),
-            Self::HourForward | Self::HourBack | Self::DoubleSpeed | Self::HalfSpeed => {
-                between(ttl / 4, ttl * 3 / 2)
-            }
-            // No wildcard is used here, because a new kind would silently match the wildcard, get a length of zero and
-            // have no effect.
-            Self::KillParent
-            | Self::TermParent
-            | Self::KillMonitor
-            | Self::KillCommand
-            | Self::KillWaiter
-            | Self::TermWaiter
-            | Self::KillSession
-            | Self::KillWaitingSession
-            | Self::LoseReply
-            | Self::ErrorReply
-            | Self::ResetConnections
-            | Self::Release
-            | Self::KillServer
-            | Self::RestartServer
-            | Self::KillNode
-            | Self::RestartNode
-            | Self::SwitchPrimary => Duration::ZERO,
+            Self::FreezeNode | Self::IsolateNode => (Victim::Node, [ttl / 10, ttl * 3]),
+            // During this time, the replica receives no changes.
+            Self::LosePrimary => (Victim::Node, [ttl / 10, ttl / 2]),
+            Self::HourForward | Self::HourBack => (Victim::Clock, [ttl / 4, ttl * 3 / 2]),
+            Self::DoubleSpeed | Self::HalfSpeed => (Victim::Clock, [ttl / 4, ttl * 3 / 2]),
+            Self::Release => (Victim::Lease, at_once),
+            Self::Pause => (Victim::Lease, lasting),
+            Self::StopReader => (Victim::Reader, lasting),
         }
-    }
-
-    /// Returns the kind with this name. None if no kind has this name.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.to_string() == name)
-    }
-}
-
-impl fmt::Display for FaultKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = serde_json::to_string(self).expect("a kind serializes to a string");
-        f.pad(name.trim_matches('"'))
     }
 }

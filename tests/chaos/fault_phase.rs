@@ -2,7 +2,7 @@
 //! In the third phase, there are no faults. Threads that wait for a phase wake up when the phase changes.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[derive(Default)]
 pub(crate) struct FaultPhases {
@@ -24,20 +24,12 @@ enum State {
 impl FaultPhases {
     /// Waits for `duration`, or until the fault phase ends. Returns true if the fault phase has not ended.
     pub(crate) fn pause(&self, duration: Duration) -> bool {
-        let end = Instant::now() + duration;
-        let mut state = self.locked();
-        while *state == State::Active {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            state = self
-                .changed
-                .wait_timeout(state, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
-        *state == State::Active
+        let wait = |state: &mut State| *state == State::Active;
+        drop(
+            self.changed
+                .wait_timeout_while(self.locked(), duration, wait),
+        );
+        self.is_active()
     }
 
     pub(crate) fn is_active(&self) -> bool {

@@ -48,15 +48,19 @@ pub(crate) fn micros(duration: Duration) -> Micros {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// An event with its time.
+/// An event with its time, and with the run of dlock and the action that it concerns. None if it does not concern a
+/// single one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Line {
     pub(crate) at: Micros,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) run: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) action: Option<String>,
     #[serde(flatten)]
     pub(crate) event: Event,
 }
 
-/// An event. `run` is the number of a run of dlock, and `fault` is the number of a fault.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(crate) enum Event {
@@ -68,82 +72,49 @@ pub(crate) enum Event {
     },
     /// dlock was started.
     #[serde(rename = "asked")]
-    Launched {
-        run: u64,
-        action: String,
-        parent: u32,
-        plan: Plan,
-    },
+    Launched { parent: u32, plan: Plan },
     /// The command was started. `alone` is true if no process of an earlier command of this action was alive.
     Started {
-        run: u64,
-        action: String,
         token: u64,
         pid: u32,
         parent: u32,
         alone: bool,
     },
     /// The command will now write this count to the store.
-    Counting {
-        run: u64,
-        action: String,
-        count: u64,
-    },
+    Counting { count: u64 },
     /// The store accepted the count.
-    Counted {
-        run: u64,
-        action: String,
-        count: u64,
-    },
+    Counted { count: u64 },
     /// The store refused the token, because it had accepted a higher token.
-    Refused {
-        run: u64,
-        action: String,
-        token: u64,
-        highest: u64,
-    },
+    Refused { token: u64, highest: u64 },
     /// The command has finished its work.
-    Finished { run: u64, action: String },
+    Finished,
     /// The program of a hold had to stop before its work was finished.
-    Stopped {
-        run: u64,
-        action: String,
-        cause: StopCause,
-    },
+    Stopped { cause: StopCause },
     /// The last process of the command's tree is dead, or the program of a hold does not work any more.
-    Dead { run: u64, action: String },
+    Dead,
     /// dlock exited or was killed by a signal.
     Ended {
-        run: u64,
-        action: String,
         status: Option<i32>,
         signal: Option<i32>,
         stderr: String,
     },
-    /// A fault begins. If `action` is None, the fault affects the whole site. If `run` is None, the fault affects all
-    /// runs of the action.
+    /// The fault with this number begins. It affects one run, all runs of an action, or the whole site.
     Fault {
         fault: u64,
         kind: FaultKind,
         site: String,
-        action: Option<String>,
-        run: Option<u64>,
         pid: Option<u32>,
     },
     /// The fault has ended. `hit` is true if the fault affected a run.
     Healed { fault: u64, hit: bool },
     /// A fault of the schedule found no victim.
-    Missed { kind: FaultKind, action: String },
+    Missed { kind: FaultKind },
     /// An operator's request has revoked the lease of the run.
-    Revoked { run: u64, action: String },
+    Revoked,
     /// A session of a program that is not a command of the action was checked. `is_alive` is false if the session has
-    /// ended since the previous check. `run` is the run whose caller has the session, and None for a program that has
+    /// ended since the previous check. The run is the one whose caller has the session, and None for a program that has
     /// started no dlock.
-    Session {
-        action: String,
-        run: Option<u64>,
-        is_alive: bool,
-    },
+    Session { is_alive: bool },
     /// A stall of the given length has ended. During the stall, the server of `site` did not commit or, if `site` is
     /// None, the kernel did not schedule the runner.
     Stalled {
@@ -156,40 +127,8 @@ pub(crate) enum Event {
     Overdue,
     /// A process of the chaos run was still alive after the time limit for its exit.
     Orphan { pid: u32, words: String },
-    /// The content of an action's store after the chaos run.
-    Counter {
-        action: String,
-        count: u64,
-        highest: u64,
-    },
-}
-
-impl Event {
-    /// Returns the action of the event. None if the event does not concern a single action.
-    pub(crate) fn action(&self) -> Option<&str> {
-        match self {
-            Self::Launched { action, .. }
-            | Self::Started { action, .. }
-            | Self::Counting { action, .. }
-            | Self::Counted { action, .. }
-            | Self::Refused { action, .. }
-            | Self::Finished { action, .. }
-            | Self::Stopped { action, .. }
-            | Self::Dead { action, .. }
-            | Self::Ended { action, .. }
-            | Self::Missed { action, .. }
-            | Self::Revoked { action, .. }
-            | Self::Session { action, .. }
-            | Self::Counter { action, .. } => Some(action),
-            Self::Fault { action, .. } => action.as_deref(),
-            Self::Began { .. }
-            | Self::Healed { .. }
-            | Self::Stalled { .. }
-            | Self::Quiet
-            | Self::Overdue
-            | Self::Orphan { .. } => None,
-        }
-    }
+    /// The count in an action's store after the chaos run.
+    Counter { count: u64 },
 }
 
 /// The history file, open for appending.
@@ -198,36 +137,54 @@ pub(crate) struct Journal(File);
 impl Journal {
     /// Opens the history in `folder`, and creates the file if it does not exist.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
-        let path = folder.join("history");
-        Ok(Self(
-            OpenOptions::new().create(true).append(true).open(path)?,
-        ))
+        let mut options = OpenOptions::new();
+        let file = options.create(true).append(true);
+        file.open(folder.join("history")).map(Self)
     }
 
     /// Writes `event` with the current time, and returns this time.
     pub(crate) fn record(&self, event: Event) -> Micros {
-        let at = now();
-        self.write(&Line { at, event });
-        at
+        self.write(now(), None, None, event)
     }
 
-    /// Writes `line`, which already contains a time.
-    pub(crate) fn write(&self, line: &Line) {
-        let mut text = serde_json::to_string(line).expect("an event is plain data");
+    /// Writes an `event` of `action`, and of `run` if it is not None, with the current time, and returns this time.
+    pub(crate) fn record_of<'a>(
+        &self,
+        run: impl Into<Option<u64>>,
+        action: impl Into<Option<&'a str>>,
+        event: Event,
+    ) -> Micros {
+        self.write(now(), run.into(), action.into(), event)
+    }
+
+    /// Writes an event of the time `at`, and returns this time.
+    pub(crate) fn write(
+        &self,
+        at: Micros,
+        run: Option<u64>,
+        action: Option<&str>,
+        event: Event,
+    ) -> Micros {
+        let line = Line {
+            at,
+            run,
+            action: action.map(str::to_owned),
+            event,
+        };
+        let mut text = serde_json::to_string(&line).expect("an event is plain data");
         text.push('\n');
         (&self.0)
             .write_all(text.as_bytes())
             .expect("the history can be written");
+        at
     }
 }
 
 /// Reads the history in `folder` and sorts the lines by time.
 pub(crate) fn read(folder: &Path) -> io::Result<Vec<Line>> {
     let text = fs::read_to_string(folder.join("history"))?;
-    let mut lines: Vec<Line> = text
-        .lines()
-        .map(serde_json::from_str)
-        .collect::<Result<_, _>>()?;
+    let lines = text.lines().map(serde_json::from_str);
+    let mut lines: Vec<Line> = lines.collect::<Result<_, _>>()?;
     lines.sort_by_key(|line| line.at);
     Ok(lines)
 }

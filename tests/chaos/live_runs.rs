@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::history::{Event, Line, Micros, micros, now};
-use crate::schedule::{ContenderKind, Plan, Route};
+use crate::schedule::{ContenderKind, Plan};
 
 /// Interval at which new lines of the history are read.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -73,76 +73,45 @@ impl LiveRuns {
         self.locked().is_closed
     }
 
-    fn apply(&self, Line { at, event }: Line) {
+    fn apply(&self, line: Line) {
+        let (Some(number), Some(action)) = (line.run, line.action) else {
+            return;
+        };
         let mut state = self.locked();
-        match event {
-            Event::Launched {
-                run,
-                action,
-                parent,
-                plan,
-            } => {
-                // The command may have written its event before the contender wrote this event.
-                let before = state.runs.get(&run);
-                let (started, is_done) =
-                    before.map_or((None, false), |run| (run.started, run.is_done));
-                let new_run = Run {
-                    number: run,
+        let run = state.runs.get_mut(&number);
+        match (line.event, run) {
+            (Event::Launched { parent, plan }, _) => {
+                let run = Run {
+                    number,
                     action,
                     parent,
                     plan,
-                    launched: at,
-                    started,
-                    is_done,
+                    launched: line.at,
+                    started: None,
+                    is_done: false,
                 };
-                state.runs.insert(run, new_run);
+                state.runs.insert(number, run);
             }
-            Event::Started {
-                run,
-                action,
-                parent,
-                ..
-            } => {
-                state.started.insert(action, at);
-                if let Some(run) = state.runs.get_mut(&run) {
-                    run.started = Some(at);
-                    // Before, it is the script.
-                    if run.plan.kind == ContenderKind::HoldPid {
-                        run.parent = parent;
-                    }
+            (Event::Started { parent, .. }, Some(run)) => {
+                run.started = Some(line.at);
+                // Before, it is the script.
+                if run.plan.kind == ContenderKind::HoldPid {
+                    run.parent = parent;
                 }
+                state.started.insert(action, line.at);
             }
-            Event::Finished { run, .. } | Event::Dead { run, .. } => {
-                if let Some(run) = state.runs.get_mut(&run) {
-                    run.is_done = true;
-                }
-            }
-            Event::Ended { run, .. } => {
-                state.runs.remove(&run);
+            (Event::Finished | Event::Dead, Some(run)) => run.is_done = true,
+            (Event::Ended { .. }, _) => {
+                state.runs.remove(&number);
             }
             _ => return,
         }
         self.changed.notify_all();
     }
 
-    /// Waits for a run that holds `action` and whose command will run for at least `left`. Returns None if no such run
-    /// appears within `timeout`.
-    pub(crate) fn holder(&self, action: &str, left: Duration, timeout: Duration) -> Option<Run> {
-        self.holder_matching(action, left, timeout, |_| true)
-    }
-
-    /// Like [`Self::holder`], but returns only a run that connects through the action's proxy.
-    pub(crate) fn holder_by_proxy(
-        &self,
-        action: &str,
-        left: Duration,
-        timeout: Duration,
-    ) -> Option<Run> {
-        self.holder_matching(action, left, timeout, |run| run.plan.route == Route::Proxy)
-    }
-
-    /// Like [`Self::holder`], but returns only a run for which `matches` returns true.
-    pub(crate) fn holder_matching(
+    /// Waits for a run that holds `action`, whose command will run for at least `left`, and for which `matches` returns
+    /// true. Returns None if no such run appears within `timeout`.
+    pub(crate) fn holder(
         &self,
         action: &str,
         left: Duration,
@@ -191,9 +160,8 @@ impl LiveRuns {
         timeout: Duration,
     ) -> bool {
         let later = |state: &State| {
-            let mut starts = actions
-                .iter()
-                .filter_map(|action| state.started.get(action));
+            let actions = actions.iter();
+            let mut starts = actions.filter_map(|action| state.started.get(action));
             starts.any(|at| *at > since).then_some(())
         };
         self.wait_for(timeout, later).is_some()

@@ -46,9 +46,9 @@ mod worker;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::thread;
 
 use options::Options;
+use testkit::arguments::concurrently;
 use timeline::Timeline;
 use topology::Topology;
 
@@ -90,28 +90,13 @@ fn run_all(options: &Options) -> ExitCode {
         };
         report::report(&timeline, topology, seconds, options, &folder)
     };
-    let concurrently = |topologies: &Vec<Topology>| {
-        thread::scope(|scope| {
-            let spawn = |topology: &Topology| {
-                let topology = *topology;
-                scope.spawn(move || run(topology))
-            };
-            let threads: Vec<_> = topologies.iter().map(spawn).collect();
-            let reports = threads.into_iter().map(thread::ScopedJoinHandle::join);
-            reports.collect::<Vec<_>>()
-        })
-    };
-    let reports = options.topologies.iter().flat_map(concurrently);
+    let groups = options.topologies.iter();
+    let reports = groups.flat_map(|topologies| concurrently(topologies, |topology| run(*topology)));
     let mut all_hold = true;
     for report in reports {
-        match report {
-            Ok((text, holds)) => {
-                print!("{text}");
-                all_hold &= holds;
-            }
-            // The thread has printed its panic message already.
-            Err(_) => all_hold = false,
-        }
+        let (text, holds) = report.unwrap_or_default();
+        print!("{text}");
+        all_hold &= holds;
     }
     match all_hold {
         true => ExitCode::SUCCESS,

@@ -4,30 +4,26 @@
 //! overlap, and each take-over can be attributed to one fault of the action. On the site `restarts`, a fault of the
 //! server may overlap with a fault of an action.
 
-mod clock;
-mod holder;
+mod machines;
 mod network;
-mod node;
 mod operator;
+mod process;
 mod reader;
-mod server;
 mod session;
-mod waiter;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::fault_kind::{FaultKind, Victim};
 use crate::history::{Event, Micros};
+use crate::live_runs::Run;
 use crate::run_context::RunContext;
 use crate::schedule::{Step, steps};
 use crate::testbed::Site;
 
-pub(crate) use clock::Clock;
-pub(crate) use node::{
-    Cluster, inject_faults as inject_node_faults, start_galera, start_group, start_pair,
+pub(crate) use machines::{
+    Clocked, Machines, Pair, inject_faults as inject_site_faults, start_galera, start_group,
 };
-pub(crate) use server::inject_faults as inject_server_faults;
 
 /// Maximum time to wait for a victim.
 const SEARCH: Duration = Duration::from_secs(12);
@@ -35,11 +31,13 @@ const SEARCH: Duration = Duration::from_secs(12);
 /// Maximum time to wait for a command to start after a fault. After this time, the next fault is injected anyway.
 const RECOVERY: Duration = Duration::from_secs(20);
 
-/// The nemesis of one action.
+/// The nemesis of one action, or of the machines of a site.
+#[derive(Clone, Copy)]
 pub(crate) struct Nemesis<'a> {
     pub(crate) context: &'a RunContext,
     pub(crate) site: &'a Site,
-    pub(crate) action: String,
+    /// None for the machines.
+    pub(crate) action: Option<&'a str>,
 }
 
 /// A fault in progress.
@@ -50,15 +48,15 @@ struct Fault {
 }
 
 impl Nemesis<'_> {
-    /// Injects faults of `kinds` until the fault phase ends.
+    /// Injects faults of `kinds` into the action until the fault phase ends.
     pub(crate) fn inject_faults(&self, kinds: &[FaultKind]) {
-        for step in steps(self.context.seed, &self.action, kinds) {
+        let actions = [self.action().to_owned()];
+        for step in steps(self.context.seed, self.action(), kinds) {
             if !self.context.fault_phase.pause(step.pause) {
                 return;
             }
             let started = match step.kind.victim() {
-                Victim::Holder => self.inject_holder_fault(step),
-                Victim::Waiter => self.inject_waiter_fault(step),
+                Victim::Holder | Victim::Waiter => self.inject_process_fault(step),
                 Victim::Session => self.inject_session_fault(step),
                 Victim::Network => self.inject_network_fault(step),
                 Victim::Lease => self.inject_lease_fault(step),
@@ -67,70 +65,56 @@ impl Nemesis<'_> {
                     unreachable!("this fault affects a site, not an action")
                 }
             };
-            match started {
-                Some(at) => self.recover(at),
-                None => self.record_miss(step),
+            if let Some(at) = started {
+                self.recover(&actions, at);
+            } else if self.context.fault_phase.is_active() {
+                let missed = Event::Missed { kind: step.kind };
+                self.context.journal.record_of(None, self.action(), missed);
             }
         }
     }
 
-    /// Waits until a command starts after `at`, the time when the fault began. Stops waiting after [`RECOVERY`], or
-    /// when the fault phase ends.
-    fn recover(&self, at: Micros) {
-        let actions = [self.action.clone()];
+    fn action(&self) -> &str {
+        self.action.expect("this nemesis has an action")
+    }
+
+    /// Waits until a command of one of `actions` starts after `at`, the time when the fault began. Stops waiting after
+    /// [`RECOVERY`], or when the fault phase ends.
+    fn recover(&self, actions: &[String], at: Micros) {
         // The wait is divided into ten parts, so that a nemesis detects the end of the fault phase within 2 s.
-        for _ in 0..10 {
-            let timeout = RECOVERY / 10;
-            if !self.context.fault_phase.is_active()
-                || self.context.live_runs.wait_for_start(&actions, at, timeout)
-            {
-                return;
-            }
-        }
+        let mut parts = 0..10;
+        while parts.next().is_some()
+            && self.context.fault_phase.is_active()
+            && !(self.context.live_runs).wait_for_start(actions, at, RECOVERY / 10)
+        {}
     }
 
-    fn record_miss(&self, step: Step) {
-        if self.context.fault_phase.is_active() {
-            self.context.journal.record(Event::Missed {
-                kind: step.kind,
-                action: self.action.clone(),
-            });
-        }
+    /// Waits for the length of a fault of `run`, or until the fault phase ends.
+    fn pause(&self, step: Step, run: &Run) {
+        let ttl = Duration::from_millis(run.plan.ttl);
+        let length = step.kind.length(ttl, step.severity);
+        self.context.fault_phase.pause(length);
     }
 
     /// Records that a fault begins.
     fn begin(&self, kind: FaultKind, run: Option<u64>, pid: Option<u32>) -> Fault {
-        let action = Some(self.action.clone());
-        begin(self.context, self.site, kind, action, run, pid)
+        let number = self.context.faults.fetch_add(1, Ordering::Relaxed);
+        let event = Event::Fault {
+            fault: number,
+            kind,
+            site: self.site.name.clone(),
+            pid,
+        };
+        let at = self.context.journal.record_of(run, self.action, event);
+        Fault { number, at }
     }
-}
 
-fn begin(
-    context: &RunContext,
-    site: &Site,
-    kind: FaultKind,
-    action: Option<String>,
-    run: Option<u64>,
-    pid: Option<u32>,
-) -> Fault {
-    let number = context.faults.fetch_add(1, Ordering::Relaxed);
-    let at = context.journal.record(Event::Fault {
-        fault: number,
-        kind,
-        site: site.name.clone(),
-        action,
-        run,
-        pid,
-    });
-    Fault { number, at }
-}
-
-impl Fault {
     /// Records the end of the fault. `hit` is true if the fault affected a run. Returns the start time of the fault if
     /// `hit` is true, and None otherwise.
-    fn end(self, context: &RunContext, hit: bool) -> Option<Micros> {
-        let fault = self.number;
-        context.journal.record(Event::Healed { fault, hit });
-        hit.then_some(self.at)
+    fn end(&self, fault: Fault, hit: bool) -> Option<Micros> {
+        let Fault { number, at } = fault;
+        let event = Event::Healed { fault: number, hit };
+        self.context.journal.record(event);
+        hit.then_some(at)
     }
 }

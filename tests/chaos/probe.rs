@@ -10,7 +10,7 @@ use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
 use testkit::servers::Database;
 
-use crate::history::{Event, Line, Micros, micros, now};
+use crate::history::{Event, Micros, micros, now};
 use crate::run_context::RunContext;
 use crate::testbed::{Purpose, Site};
 
@@ -74,6 +74,6 @@ fn record(context: &RunContext, site: Option<&str>, took: Micros) {
     if took > micros(MIN_STALL) {
         let site = site.map(str::to_owned);
         let event = Event::Stalled { site, micros: took };
-        context.journal.write(&Line { at: now(), event });
+        context.journal.record(event);
     }
 }

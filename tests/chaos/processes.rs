@@ -2,7 +2,8 @@
 //! reaches a different process that has reused the process id.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::str::FromStr;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -52,19 +53,11 @@ pub(crate) fn send(pid: u32, mark: &str, signal: Signal) -> bool {
         && pidfd_send_signal(process, signal).is_ok()
 }
 
-/// Returns true if `pid` exists and is not a zombie.
-pub(crate) fn is_alive(pid: u32) -> bool {
-    stat(pid).is_some_and(|(state, _)| state != 'Z')
-}
-
 /// Returns the start time of `pid`, with a resolution of 10 ms. None if the process does not exist.
 pub(crate) fn started(pid: u32) -> Option<Micros> {
-    /// The kernel's unit of time in `/proc/PID/stat` (`USER_HZ`), and the index of the field after the process name.
+    /// The kernel's unit of time in `/proc/PID/stat` (`USER_HZ`).
     const TICK: Micros = 10_000;
-    const FIELD: usize = 19;
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let ticks = text.rsplit_once(") ")?.1.split(' ').nth(FIELD)?;
-    Some(ticks.parse::<Micros>().ok()? * TICK)
+    stat::<Micros>(pid, 19).map(|ticks| ticks * TICK)
 }
 
 fn read_process(pid: u32, mark: &str) -> Option<Process> {
@@ -74,19 +67,20 @@ fn read_process(pid: u32, mark: &str) -> Option<Process> {
     let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     Some(Process {
         pid,
-        parent: stat(pid)?.1,
+        parent: stat(pid, 1)?,
         run: environment(pid, RUN)?.parse().ok()?,
-        program: fs::read_link(Path::new("/proc").join(pid.to_string()).join("exe")).ok()?,
+        program: fs::read_link(format!("/proc/{pid}/exe")).ok()?,
         words: String::from_utf8_lossy(&words).replace('\0', " "),
     })
 }
 
-/// Returns the state and the parent id of `pid`. None if the process does not exist.
-fn stat(pid: u32) -> Option<(char, u32)> {
+/// Returns a number in `/proc/PID/stat`. The field after the process name has the index 0. None if the process does not
+/// exist.
+fn stat<T: FromStr>(pid: u32, field: usize) -> Option<T> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The process name is in parentheses and may contain any characters.
-    let mut words = text.rsplit_once(") ")?.1.split(' ');
-    Some((words.next()?.chars().next()?, words.next()?.parse().ok()?))
+    let (_, fields) = text.rsplit_once(") ")?;
+    fields.split(' ').nth(field)?.parse().ok()
 }
 
 /// Returns the environment variable `name` of `pid`. None if it is not set or the process is a zombie.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use testkit::bench::sample::percentile;
+
 use crate::check::{self, PROPERTIES, Violation, latencies};
 use crate::fault_kind::{FaultKind, Victim};
 use crate::history::{Event, Line};
@@ -34,28 +36,34 @@ pub(crate) fn report(
     folder: &Path,
 ) -> (String, bool) {
     let mut text = String::new();
-    let seed = options.seed;
-    let granted: Vec<ContenderKind> = (timeline.grants().values().flatten())
-        .map(|(run, _)| run.plan.kind)
-        .collect();
-    let grants = granted.len();
+    let granted = timeline.grants().into_values().flatten();
+    let granted: Vec<ContenderKind> = granted.map(|(run, _)| run.plan.kind).collect();
+    let (runs, grants) = (timeline.runs.len(), granted.len());
     let takeovers = check::takeovers(timeline);
-    let runs = timeline.runs.len();
+    let stops = timeline.lines.iter().filter_map(|line| match line.event {
+        Event::Stopped { cause } => Some(cause),
+        _ => None,
+    });
+    // A property proves little if many runs are excused, so the report shows the number of excused runs.
+    let excused = check::excused(timeline);
+    let actions: Vec<&str> = excused.iter().map(|run| run.action.as_str()).collect();
+    let (successes, skipped) = check::once_runs(timeline);
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "chaos on {topology}: seed {seed}, {seconds} s, {runs} runs, {grants} grants, {takeovers} take-overs"
-    );
-    let _ = writeln!(text, "history: {}", folder.display());
-    let _ = writeln!(text, "  grants by kind of contender: {:?}", counts(granted));
-    let stops = timeline.lines.iter().filter_map(|line| match line.event {
-        Event::Stopped { cause, .. } => Some(cause),
-        _ => None,
-    });
-    let _ = writeln!(
-        text,
-        "  programs of holds that had to stop: {:?}",
-        counts(stops)
+        "chaos on {topology}: seed {}, {seconds} s, {runs} runs, {grants} grants, {takeovers} take-overs\n\
+         history: {}\n  \
+         grants by kind of contender: {:?}\n  \
+         programs of holds that had to stop: {:?}\n  \
+         leases lost only because of a slow machine, not counted as violations: {} {actions:?}\n  \
+         checks of sessions of other programs: {}\n  \
+         runs with --once: {successes} succeeded, {skipped} found a success",
+        options.seed,
+        folder.display(),
+        counts(granted),
+        counts(stops),
+        excused.len(),
+        check::session_checks(timeline),
     );
     let mut too_few = Vec::new();
     let mut require = |what: &str, count: usize, full: u64| {
@@ -67,48 +75,30 @@ pub(crate) fn report(
     };
     require("grants", grants, GRANTS);
     require("take-overs", takeovers, TAKEOVERS);
-    let wanted = (topology.kinds())
-        .into_iter()
-        .filter(|kind| options.only.is_empty() || options.only.contains(kind));
+    let mut wanted = topology.kinds();
+    wanted.retain(|kind| options.only.is_empty() || options.only.contains(kind));
     for kind in wanted {
-        let hits: Vec<i64> = lengths(timeline, kind);
-        let _ = writeln!(text, "  {kind:<22} {}", percentiles(&hits));
-        let hits = hits.len();
+        let faults = timeline.faults.values();
+        let hits = faults.filter(|fault| fault.kind == kind && fault.hit);
+        let lengths = hits.map(|fault| fault.until.saturating_sub(fault.at).cast_signed());
+        let lengths: Vec<i64> = lengths.collect();
+        let _ = writeln!(text, "  {kind:<22} {}", percentiles(&lengths));
         let full = match kind.victim() {
             Victim::Node => EACH_NODE_FAULT,
             _ => EACH_FAULT,
         };
-        require(&kind.to_string(), hits, full);
+        require(&kind.to_string(), lengths.len(), full);
     }
     for (what, kind, promise) in [
         ("killed", FaultKind::KillParent, "1 s"),
         ("frozen", FaultKind::FreezeParentLong, "2 s"),
     ] {
-        let late = latencies(timeline, kind);
+        let late = percentiles(&latencies(timeline, kind));
         let _ = writeln!(
             text,
-            "  take-over after a {what} parent, time after the ttl (at most {promise} promised): {}",
-            percentiles(&late)
+            "  take-over after a {what} parent, time after the ttl (at most {promise} promised): {late}"
         );
     }
-    // A property proves little if many runs are excused, so the report shows the number of excused runs.
-    let excused = check::excused(timeline);
-    let actions: Vec<&str> = excused.iter().map(|run| run.action.as_str()).collect();
-    let _ = writeln!(
-        text,
-        "  leases lost only because of a slow machine, not counted as violations: {} {actions:?}",
-        excused.len()
-    );
-    let _ = writeln!(
-        text,
-        "  checks of sessions of other programs: {}",
-        check::session_checks(timeline)
-    );
-    let (successes, skipped) = check::once_runs(timeline);
-    let _ = writeln!(
-        text,
-        "  runs with --once: {successes} succeeded, {skipped} found a success"
-    );
     for what in too_few {
         let _ = writeln!(text, "  too few {what}");
     }
@@ -135,59 +125,29 @@ fn counts<T: Ord>(values: impl IntoIterator<Item = T>) -> BTreeMap<T, usize> {
     counts
 }
 
-/// Returns the measured lengths, in microseconds, of the faults of this kind that affected a run. The lengths are
-/// sorted.
-fn lengths(timeline: &Timeline, kind: FaultKind) -> Vec<i64> {
-    let hits = timeline
-        .faults
-        .iter()
-        .filter(|fault| fault.kind == kind && fault.hit);
-    let lengths = hits.map(|fault| fault.until.saturating_sub(fault.at).cast_signed());
-    let mut lengths: Vec<i64> = lengths.collect();
-    lengths.sort_unstable();
-    lengths
-}
-
-fn percentiles(sorted: &[i64]) -> String {
-    let at = |percent: usize| {
-        let index = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
-        sorted
-            .get(index)
-            .map_or_else(|| "-".to_owned(), |micros| format!("{} ms", micros / 1_000))
-    };
-    format!(
-        "n={} median {} p90 {} p99 {} max {}",
-        sorted.len(),
-        at(50),
-        at(90),
-        at(99),
-        at(100)
-    )
+fn percentiles(micros: &[i64]) -> String {
+    let [median, p90, p99, max] = [50, 90, 99, 100].map(|part| match micros {
+        [] => "-".to_owned(),
+        _ => format!("{} ms", percentile(micros, part) / 1_000),
+    });
+    let count = micros.len();
+    format!("n={count} median {median} p90 {p90} p99 {p99} max {max}")
 }
 
 fn show(text: &mut String, timeline: &Timeline, violation: &Violation) {
     let Violation { at, action, what } = violation;
-    let action = action.as_deref();
-    let _ = writeln!(text, "    {at} {}: {what}", action.unwrap_or("-"));
+    let name = action.as_deref().unwrap_or("-");
+    let _ = writeln!(text, "    {at} {name}: {what}");
     let is_relevant = |line: &&Line| {
         let is_frequent = matches!(line.event, Event::Counting { .. } | Event::Counted { .. });
-        !is_frequent
-            && line
-                .event
-                .action()
-                .is_none_or(|other| Some(other) == action)
+        !is_frequent && (line.action.is_none() || line.action == *action)
     };
     let index = timeline.lines.partition_point(|line| line.at <= *at);
     let (before, after) = timeline.lines.split_at(index);
-    let mut around: Vec<&Line> = before
-        .iter()
-        .rev()
-        .filter(is_relevant)
-        .take(BEFORE)
-        .collect();
-    around.reverse();
-    around.extend(after.iter().filter(is_relevant).take(AFTER));
-    for line in around {
+    let before = before.iter().rev().filter(is_relevant).take(BEFORE);
+    let before: Vec<&Line> = before.collect();
+    let after = after.iter().filter(is_relevant).take(AFTER);
+    for line in before.into_iter().rev().chain(after) {
         let line = serde_json::to_string(line).expect("a line serializes");
         let _ = writeln!(text, "      {line}");
     }

@@ -1,7 +1,7 @@
 //! Executes a chaos run on one topology, from the start of the servers to the last line of the history.
 
 use std::path::Path;
-use std::thread::{self, ScopedJoinHandle};
+use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -10,7 +10,7 @@ use crate::bystander::run_bystander;
 use crate::contender::run_contender;
 use crate::fault_kind::FaultKind;
 use crate::history::{Event, micros, now, read};
-use crate::nemesis::Nemesis;
+use crate::nemesis::{Nemesis, inject_site_faults};
 use crate::options::Options;
 use crate::probe;
 use crate::processes::{marked, send};
@@ -44,28 +44,32 @@ pub(crate) fn run(topology: Topology, seconds: u64, options: &Options, folder: &
     let mut sites: Vec<Running> = (topology.purposes().iter())
         .map(|purpose| Running::start(&context, topology, *purpose))
         .collect();
-    let actions: Vec<String> = sites
+    let actions = sites
         .iter()
-        .flat_map(|running| running.site.actions.clone())
-        .collect();
+        .flat_map(|running| running.site.actions.clone());
+    let actions: Vec<String> = actions.collect();
     thread::scope(|scope| {
         scope.spawn(|| context.live_runs.follow(&context.folder));
         scope.spawn(|| context.tree_watcher.run(&context.journal));
         scope.spawn(|| probe::machine(&context));
         thread::scope(|scope| {
-            let mut threads = Threads::default();
+            let (mut nemeses, mut contenders) = (Vec::new(), Vec::new());
             for running in &mut sites {
-                start(scope, &context, running, &options.only, &mut threads);
+                let threads = start(scope, &context, running, &options.only);
+                nemeses.extend(threads.0);
+                contenders.extend(threads.1);
             }
             context.fault_phase.pause(Duration::from_secs(seconds));
             context.fault_phase.end_faults();
             // The contenders must be able to end even if a nemesis has panicked.
-            let ends = threads.nemeses.drain(..).map(ScopedJoinHandle::join);
+            let ends = nemeses.into_iter().map(ScopedJoinHandle::join);
             let failed = ends.filter(Result::is_err).count();
             context.journal.record(Event::Quiet);
             context.fault_phase.start_quiet();
+            // Checking only that no process remains would not be enough, because on a busy machine the last run may not
+            // have started.
             let end = Instant::now() + SERVICE_TIME;
-            while Instant::now() < end && !threads.is_served() {
+            while Instant::now() < end && !contenders.iter().all(ScopedJoinHandle::is_finished) {
                 thread::sleep(POLL_INTERVAL);
             }
             end_all(&context);
@@ -76,72 +80,54 @@ pub(crate) fn run(topology: Topology, seconds: u64, options: &Options, folder: &
     });
     for action in actions {
         let store = context.folder.join("store").join(&action);
-        let stored = Store::open(&store).and_then(|mut store| store.content());
-        let stored = stored.expect("the store can be read");
-        context.journal.record(Event::Counter {
-            action,
-            count: stored.count,
-            highest: stored.highest,
-        });
+        let count = Store::open(&store).and_then(|mut store| store.count());
+        let count = count.expect("the store can be read");
+        let counter = Event::Counter { count };
+        context.journal.record_of(None, &*action, counter);
     }
     context.remove_programs().expect("a folder can be removed");
     Timeline::of(read(&context.folder).expect("the history can be read"))
 }
 
-/// The threads of the nemeses and contenders.
-#[derive(Default)]
-struct Threads<'scope> {
-    nemeses: Vec<ScopedJoinHandle<'scope, ()>>,
-    contenders: Vec<ScopedJoinHandle<'scope, ()>>,
-}
+/// Threads of one kind.
+type Threads<'scope> = Vec<ScopedJoinHandle<'scope, ()>>;
 
-impl Threads<'_> {
-    /// Returns true if all contenders have finished. Checking only that no process remains would not be enough, because
-    /// on a busy machine the last run may not have started.
-    fn is_served(&self) -> bool {
-        self.contenders.iter().all(ScopedJoinHandle::is_finished)
-    }
-}
-
-/// Starts the contenders and the nemeses of a site.
+/// Starts the nemeses and the contenders of a site, and returns their threads.
 fn start<'scope>(
-    scope: &'scope thread::Scope<'scope, '_>,
+    scope: &'scope Scope<'scope, '_>,
     context: &'scope RunContext,
     running: &'scope mut Running,
-    only: &'scope [FaultKind],
-    threads: &mut Threads<'scope>,
-) {
+    only: &[FaultKind],
+) -> (Threads<'scope>, Threads<'scope>) {
     let wanted = |mut kinds: Vec<FaultKind>| {
         kinds.retain(|kind| only.is_empty() || only.contains(kind));
         kinds
     };
     let Running { site, machines } = running;
     let (site, purpose) = (&*site, site.purpose);
+    let (mut nemeses, mut contenders) = (Vec::new(), Vec::new());
     for action in &site.actions {
         for slot in 0..purpose.contenders() {
-            let contender = scope.spawn(move || run_contender(context, site, action, slot));
-            threads.contenders.push(contender);
+            contenders.push(scope.spawn(move || run_contender(context, site, action, slot)));
         }
         let kinds = wanted(purpose.kinds());
-        let action = action.clone();
-        let action_nemesis = Nemesis {
+        let action = Some(action.as_str());
+        let nemesis = Nemesis {
             context,
             site,
             action,
         };
-        threads
-            .nemeses
-            .push(scope.spawn(move || action_nemesis.inject_faults(&kinds)));
+        nemeses.push(scope.spawn(move || nemesis.inject_faults(&kinds)));
     }
+    let kinds = wanted(purpose.site_kinds());
+    nemeses.push(scope.spawn(move || inject_site_faults(context, site, &mut **machines, &kinds)));
     if purpose.has_bystanders() {
         scope.spawn(move || run_bystander(context, site));
     }
     for database in &site.nodes {
         scope.spawn(move || probe::server(context, site, database));
     }
-    let kinds = wanted(purpose.site_kinds());
-    let nemesis = scope.spawn(move || machines.inject_faults(context, site, &kinds));
-    threads.nemeses.push(nemesis);
+    (nemeses, contenders)
 }
 
 /// Waits for all processes to end. Records and kills the processes that still run after [`EXIT_TIME`].

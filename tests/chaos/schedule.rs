@@ -30,11 +30,8 @@ impl ContenderKind {
     pub(crate) const ALL: [Self; 4] = [Self::Exec, Self::HoldJson, Self::HoldPid, Self::HoldJson];
 
     /// Returns true if dlock has a monitor, which guards the work.
-    pub(crate) const fn has_monitor(self) -> bool {
-        match self {
-            Self::Exec | Self::HoldPid => true,
-            Self::HoldJson => false,
-        }
+    pub(crate) fn has_monitor(self) -> bool {
+        self != Self::HoldJson
     }
 }
 
@@ -65,6 +62,23 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Returns the plan of a run without pause, work or options.
+    pub(crate) const fn plain(kind: ContenderKind, ttl: u64) -> Self {
+        Self {
+            kind,
+            pause: 0,
+            ttl,
+            hold: 0,
+            shape: Shape::Plain,
+            exit: 0,
+            wait: None,
+            route: Route::Tcp,
+            option: None,
+            has_session: false,
+            limit: 1,
+        }
+    }
+
     /// Returns true if the command runs alone.
     pub(crate) const fn is_exclusive(&self) -> bool {
         self.limit == 1
@@ -87,19 +101,15 @@ impl Plan {
     /// Sets the kind, and removes what the kind does not have.
     fn of_kind(mut self, kind: ContenderKind) -> Self {
         self.kind = kind;
-        match kind {
-            ContenderKind::Exec => {}
-            ContenderKind::HoldPid => {
-                self.has_session = false;
-                self.option = self.option.filter(|option| option.is_for_hold());
-            }
-            ContenderKind::HoldJson => {
-                // dlock knows neither the processes and sessions of the program nor its exit status.
-                if self.shape != Shape::Plain {
-                    self.shape = Shape::Stubborn;
-                }
-                (self.exit, self.has_session) = (0, false);
-                self.option = self.option.filter(|option| option.is_for_hold());
+        if kind != ContenderKind::Exec {
+            self.has_session = false;
+            self.option = self.option.filter(|option| option.is_for_hold());
+        }
+        if kind == ContenderKind::HoldJson {
+            // dlock knows neither the processes of the program nor its exit status.
+            self.exit = 0;
+            if self.shape != Shape::Plain {
+                self.shape = Shape::Stubborn;
             }
         }
         self
@@ -115,14 +125,6 @@ impl Plan {
         }
         self
     }
-}
-
-/// The limits of the contenders of an action with limits.
-const LIMITS: [u32; 4] = [0, 1, 2, 3];
-
-/// Returns true if the contenders of `action` have different limits: one action of each site.
-pub(crate) fn has_limits(action: &str) -> bool {
-    action.ends_with("-1")
 }
 
 /// An option of `dlock exec` that changes what the grant or the release writes.
@@ -146,21 +148,18 @@ pub(crate) enum ExecOption {
 impl ExecOption {
     /// Returns true if `dlock hold` has the option.
     fn is_for_hold(self) -> bool {
-        match self {
-            Self::NoHistory | Self::Fence | Self::Several => true,
-            Self::Once | Self::OncePer | Self::MinHold(_) => false,
-        }
+        matches!(self, Self::NoHistory | Self::Fence | Self::Several)
     }
 
-    /// Returns the arguments of run number `run` of `action`.
-    pub(crate) fn arguments(self, run: u64, action: &str) -> Vec<String> {
+    /// Returns the argument of run number `run` of `action`.
+    pub(crate) fn argument(self, run: u64, action: &str) -> String {
         match self {
-            Self::NoHistory => vec!["--history=0".to_owned()],
-            Self::Once => vec![format!("--once={}", once_key(run))],
-            Self::OncePer => vec!["--once-per=1ms".to_owned()],
-            Self::MinHold(millis) => vec![format!("--min-hold={millis}ms")],
-            Self::Fence => vec!["--fence".to_owned()],
-            Self::Several => vec![format!("--action={}", shared_lock(action))],
+            Self::NoHistory => "--history=0".to_owned(),
+            Self::Once => format!("--once={}", once_key(run)),
+            Self::OncePer => "--once-per=1ms".to_owned(),
+            Self::MinHold(millis) => format!("--min-hold={millis}ms"),
+            Self::Fence => "--fence".to_owned(),
+            Self::Several => format!("--action={}", shared_lock(action)),
         }
     }
 }
@@ -172,11 +171,6 @@ const RUNS_OF_A_KEY: u64 = 100;
 /// replicas of a release.
 pub(crate) fn once_key(run: u64) -> String {
     format!("release-{}", run / RUNS_OF_A_KEY)
-}
-
-/// Returns true if all contenders of `action` are replicas that use `--once`.
-pub(crate) fn has_replicas(action: &str) -> bool {
-    action == "processes-5"
 }
 
 /// Returns the name of the lock that some runs of `action` have too. It comes before the names of all actions.
@@ -239,9 +233,12 @@ pub(crate) fn plans(seed: u64, action: &str, slot: usize) -> impl Iterator<Item 
     let mut rng = random(seed, &format!("{action}/contender-{slot}"));
     let mut limits = random(seed, &format!("{action}/limits-{slot}"));
     let mut kinds = random(seed, &format!("{action}/kinds-{slot}"));
-    let (is_limited, are_replicas) = (has_limits(action), has_replicas(action));
+    // The contenders of one action of each site have different limits.
+    let is_limited = action.ends_with("-1");
+    // All contenders of this action are replicas that use `--once`.
+    let are_replicas = action == "processes-5";
     std::iter::repeat_with(move || {
-        let limit = LIMITS[limits.usize(..LIMITS.len())];
+        let limit = limits.u32(0..4);
         let kind = ContenderKind::ALL[kinds.usize(..ContenderKind::ALL.len())];
         let mut plan = plan(&mut rng);
         if are_replicas {
@@ -264,9 +261,7 @@ fn plan(rng: &mut Rng) -> Plan {
     };
     let ttl = TTLS[rng.usize(..TTLS.len())];
     Plan {
-        kind: ContenderKind::Exec,
         pause: rng.u64(0..300),
-        ttl,
         // Most commands are short, which gives many grants. Enough commands are long for a fault to find a holder. Some
         // commands run for longer than the ttl.
         hold: match rng.u8(..20) {
@@ -295,7 +290,7 @@ fn plan(rng: &mut Rng) -> Plan {
             _ => None,
         },
         has_session: rng.u8(..4) == 0,
-        limit: 1,
+        ..Plan::plain(ContenderKind::Exec, ttl)
     }
 }
 
@@ -305,19 +300,17 @@ fn plan(rng: &mut Rng) -> Plan {
 pub(crate) fn steps(seed: u64, name: &str, kinds: &[FaultKind]) -> impl Iterator<Item = Step> {
     let mut rng = random(seed, &format!("{name}/nemesis"));
     let kinds = kinds.to_vec();
+    // Without kinds, all rounds would be empty, and the search for the first fault would never end.
     let rounds = if kinds.is_empty() { 0 } else { usize::MAX };
     (0..rounds).flat_map(move |_| {
         let mut round = kinds.clone();
         rng.shuffle(&mut round);
-        let steps: Vec<Step> = round
-            .into_iter()
-            .map(|kind| Step {
-                pause: Duration::from_millis(rng.u64(100..1_500)),
-                kind,
-                severity: rng.f64(),
-                choice: rng.usize(..),
-            })
-            .collect();
-        steps
+        let step = |kind| Step {
+            pause: Duration::from_millis(rng.u64(100..1_500)),
+            kind,
+            severity: rng.f64(),
+            choice: rng.usize(..),
+        };
+        round.into_iter().map(step).collect::<Vec<_>>()
     })
 }

@@ -7,13 +7,6 @@ use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock};
 
-/// The content of a store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Content {
-    pub(crate) count: u64,
-    pub(crate) highest: u64,
-}
-
 /// The response of the store to a read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Response {
@@ -33,37 +26,15 @@ impl Store {
         Ok(Self(file.open(path)?))
     }
 
-    /// Returns the count, unless `token` is refused.
-    pub(crate) fn read(&mut self, token: u64) -> io::Result<Response> {
-        self.exchange(token, None)
-    }
-
-    /// Replaces the count, unless `token` is refused.
-    pub(crate) fn write(&mut self, token: u64, count: u64) -> io::Result<Response> {
-        self.exchange(token, Some(count))
-    }
-
-    /// Returns the content without checking a token.
-    pub(crate) fn content(&mut self) -> io::Result<Content> {
-        let mut text = String::new();
-        self.0.seek(SeekFrom::Start(0))?;
-        self.0.read_to_string(&mut text)?;
-        let mut numbers = text.split_whitespace().map(str::parse);
-        let mut number = || numbers.next().and_then(Result::ok).unwrap_or_default();
-        Ok(Content {
-            count: number(),
-            highest: number(),
-        })
-    }
-
-    fn exchange(&mut self, token: u64, count: Option<u64>) -> io::Result<Response> {
+    /// Returns the count, or replaces it with `count`, unless `token` is refused.
+    pub(crate) fn exchange(&mut self, token: u64, count: Option<u64>) -> io::Result<Response> {
         // If the process is killed in this function, the kernel releases the lock.
         flock(&self.0, FlockOperation::LockExclusive)?;
-        let before = self.content()?;
-        let response = if token < before.highest {
-            Response::Refused(before.highest)
+        let (before, highest) = self.content()?;
+        let response = if token < highest {
+            Response::Refused(highest)
         } else {
-            let count = count.unwrap_or(before.count);
+            let count = count.unwrap_or(before);
             // The length is fixed, so one write replaces the complete content.
             let text = format!("{count:020} {token:020}\n");
             self.0.seek(SeekFrom::Start(0))?;
@@ -72,5 +43,20 @@ impl Store {
         };
         flock(&self.0, FlockOperation::Unlock)?;
         Ok(response)
+    }
+
+    /// Returns the count without checking a token.
+    pub(crate) fn count(&mut self) -> io::Result<u64> {
+        Ok(self.content()?.0)
+    }
+
+    /// Returns the count and the highest token.
+    fn content(&mut self) -> io::Result<(u64, u64)> {
+        let mut text = String::new();
+        self.0.seek(SeekFrom::Start(0))?;
+        self.0.read_to_string(&mut text)?;
+        let mut numbers = text.split_whitespace().map(str::parse);
+        let mut number = || numbers.next().and_then(Result::ok).unwrap_or_default();
+        Ok((number(), number()))
     }
 }

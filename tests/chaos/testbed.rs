@@ -6,16 +6,15 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicBool;
 
+use strum::Display;
 use testkit::clusters::run;
 use testkit::proxy::Proxy;
-use testkit::servers::{Database, Flavour, Server};
+use testkit::servers::{Database, Server};
 
 use crate::fault_kind::{FaultKind, Victim};
-use crate::history::GALERA_SITE;
-use crate::nemesis::{self, Clock, Cluster};
+use crate::nemesis::{self, Clocked, Machines, Pair};
 use crate::probe;
 use crate::run_context::RunContext;
 use crate::schedule::{Route, shared_lock};
@@ -25,7 +24,8 @@ use crate::topology::Topology;
 pub(crate) const LOSSY_TTL: u64 = 3_000;
 
 /// The purpose of a site.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum Purpose {
     Processes,
     Network,
@@ -44,24 +44,13 @@ impl Purpose {
     pub(crate) const SINGLE: [Self; 4] =
         [Self::Processes, Self::Network, Self::Restarts, Self::Clocks];
 
-    fn name(self) -> &'static str {
+    /// Returns the number of actions.
+    fn actions(self) -> usize {
         match self {
-            Self::Processes => "processes",
-            Self::Network => "network",
-            Self::Restarts => "restarts",
-            Self::Clocks => "clocks",
-            Self::Nodes => GALERA_SITE,
-            Self::Members => "members",
-            Self::FailOver => "fail-over",
-        }
-    }
-
-    fn actions(self) -> RangeInclusive<usize> {
-        match self {
-            Self::Processes => 1..=5,
-            Self::Network => 1..=3,
-            Self::Restarts | Self::Clocks => 1..=2,
-            Self::Nodes | Self::Members | Self::FailOver => 1..=8,
+            Self::Processes => 5,
+            Self::Network => 3,
+            Self::Restarts | Self::Clocks => 2,
+            Self::Nodes | Self::Members | Self::FailOver => 8,
         }
     }
 
@@ -113,22 +102,15 @@ impl Purpose {
 
     /// Returns the kinds of faults that affect one action.
     pub(crate) fn kinds(self) -> Vec<FaultKind> {
+        use Victim::{Holder, Lease, Network, Reader, Session, Waiter};
         kinds_of(match self {
-            Self::Processes => &[
-                Victim::Holder,
-                Victim::Waiter,
-                Victim::Session,
-                Victim::Lease,
-                Victim::Reader,
-            ],
-            Self::Network => &[Victim::Network],
+            Self::Processes => &[Holder, Waiter, Session, Lease, Reader],
+            Self::Network => &[Network],
             // These faults are also injected while the server is down.
-            Self::Restarts => &[Victim::Holder, Victim::Waiter],
+            Self::Restarts => &[Holder, Waiter],
             // A release ends the session of the holder, and dlock makes no promise if the clock jumps after that.
             Self::Clocks => &[],
-            Self::Nodes | Self::Members | Self::FailOver => {
-                &[Victim::Holder, Victim::Waiter, Victim::Lease]
-            }
+            Self::Nodes | Self::Members | Self::FailOver => &[Holder, Waiter, Lease],
         })
     }
 
@@ -200,96 +182,45 @@ impl Site {
     }
 }
 
-/// The servers of a site. They stop when this value is dropped.
-pub(crate) enum Machines {
-    Server(Server),
-    /// A server with a clock that the nemesis sets. The server is never restarted.
-    Clocked(Server, Clock),
-    Cluster(Box<dyn Cluster>),
-}
-
-impl Machines {
-    fn start(context: &RunContext, topology: Topology, purpose: Purpose) -> Self {
-        let flavour = match topology {
-            Topology::Single(flavour) => flavour,
-            Topology::Galera => return Self::cluster(nemesis::start_galera()),
-            Topology::Group => return Self::cluster(nemesis::start_group()),
-            Topology::Haproxy => return Self::cluster(nemesis::start_pair(Flavour::MariaDb)),
-            Topology::Router => return Self::cluster(nemesis::start_pair(Flavour::MySql)),
-        };
-        let start = |environment: &[_]| Server::start_in(flavour, purpose.options(), environment);
-        if purpose != Purpose::Clocks {
-            return Self::Server(start(&[]));
-        }
-        let mut clock = Clock::new(&context.folder);
-        let server = start(&clock.environment());
-        clock.bind_to(server.pid());
-        Self::Clocked(server, clock)
-    }
-
-    fn cluster(mut cluster: impl Cluster + 'static) -> Self {
-        cluster.wait_healthy();
-        Self::Cluster(Box::new(cluster))
-    }
-
-    fn servers(&self) -> &[Server] {
-        match self {
-            Self::Server(server) | Self::Clocked(server, _) => std::slice::from_ref(server),
-            Self::Cluster(cluster) => cluster.nodes(),
-        }
-    }
-
-    /// Injects faults of `kinds` into the servers until the fault phase ends.
-    pub(crate) fn inject_faults(&mut self, context: &RunContext, site: &Site, kinds: &[FaultKind]) {
-        match self {
-            Self::Server(server) => nemesis::inject_server_faults(context, site, server, kinds),
-            Self::Clocked(_, clock) => clock.inject_faults(context, site, kinds),
-            Self::Cluster(cluster) => {
-                nemesis::inject_node_faults(context, site, &mut **cluster, kinds);
-            }
-        }
-    }
-}
-
 /// A site with its servers.
 pub(crate) struct Running {
     pub(crate) site: Site,
-    pub(crate) machines: Machines,
+    pub(crate) machines: Box<dyn Machines>,
 }
 
 impl Running {
     pub(crate) fn start(context: &RunContext, topology: Topology, purpose: Purpose) -> Self {
-        let name = purpose.name().to_owned();
-        let machines = Machines::start(context, topology, purpose);
-        let servers = machines.servers();
-        let actions = purpose.actions().map(|number| format!("{name}-{number}"));
-        let actions: Vec<String> = actions.collect();
-        let proxy = |action: &String| {
-            let proxy = Proxy::to(servers[0].port());
+        let name = purpose.to_string();
+        let (flavour, options) = (topology.flavour(), purpose.options());
+        let mut machines: Box<dyn Machines> = match purpose {
+            Purpose::Processes | Purpose::Network | Purpose::Restarts => {
+                Box::new(Server::start(flavour, options))
+            }
+            Purpose::Clocks => Box::new(Clocked::start(flavour, options, &context.folder)),
+            Purpose::Nodes => Box::new(nemesis::start_galera()),
+            Purpose::Members => Box::new(nemesis::start_group()),
+            Purpose::FailOver => Box::new(Pair::start(flavour)),
+        };
+        machines.wait_healthy();
+        let first = &machines.nodes()[0];
+        let numbers = 1..=purpose.actions();
+        let actions: Vec<String> = numbers.map(|number| format!("{name}-{number}")).collect();
+        let proxied = actions.iter().filter(|_| purpose == Purpose::Network);
+        let proxies = proxied.map(|action| {
+            let proxy = Proxy::to(first.port());
             proxy.forget_requests();
             (action.clone(), proxy)
-        };
-        let proxies = match purpose {
-            Purpose::Network => actions.iter().map(proxy).collect(),
-            _ => BTreeMap::new(),
-        };
-        let database = servers[0].database(&name);
+        });
+        let database = first.database(&name);
         if purpose == Purpose::Members {
+            let members = "performance_schema.replication_group_members";
             let user = &database.user;
-            run(
-                &servers[0],
-                &format!(
-                    "GRANT SELECT ON performance_schema.replication_group_members TO '{user}'@'%'"
-                ),
-            );
+            run(first, &format!("GRANT SELECT ON {members} TO '{user}'@'%'"));
         }
         let site = Site {
+            proxies: proxies.collect(),
             actions,
-            proxies,
-            nodes: match &machines {
-                Machines::Cluster(cluster) => cluster.entries(&database),
-                _ => vec![database.clone()],
-            },
+            nodes: machines.entries(&database),
             is_closed: AtomicBool::new(false),
             database,
             purpose,
@@ -302,19 +233,15 @@ impl Running {
                 File::create(witness).expect("a file can be created");
             }
         }
-        let set_up = || {
+        let set_up = |_| {
             let mut dlock = context.dlock();
-            let setup = dlock.arg("setup").env("DLOCK_URL", site.database.url());
-            setup.output().expect("dlock starts")
+            let setup = dlock
+                .args(["setup", "-q"])
+                .env("DLOCK_URL", site.database.url());
+            setup.status().expect("dlock starts").success()
         };
         // All servers start at the same time, and a slow disk may delay the first statements.
-        let mut result = set_up();
-        for _ in 0..3 {
-            if !result.status.success() {
-                result = set_up();
-            }
-        }
-        assert!(result.status.success(), "dlock setup: {result:?}");
+        assert!((0..4).any(set_up), "dlock setup on {}", site.name);
         Self { site, machines }
     }
 }

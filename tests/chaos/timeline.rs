@@ -62,7 +62,8 @@ pub(crate) struct Fault {
 pub(crate) struct Timeline {
     pub(crate) lines: Vec<Line>,
     pub(crate) runs: BTreeMap<u64, Run>,
-    pub(crate) faults: Vec<Fault>,
+    /// The faults by number.
+    pub(crate) faults: BTreeMap<u64, Fault>,
     /// Site, start and end of each stall. During the stall, the site's server did not commit or, if the site is None,
     /// the kernel did not schedule the runner.
     stalls: Vec<(Option<String>, Micros, Micros)>,
@@ -74,17 +75,13 @@ impl Timeline {
     /// Returns the timeline of a history. The lines must be sorted by time.
     pub(crate) fn of(lines: Vec<Line>) -> Self {
         let mut timeline = Self::default();
-        let mut fault_indices = BTreeMap::new();
         // A command may write its first event before the contender records the run, so the runs are created first.
-        for Line { at, event } in &lines {
-            if let Event::Launched {
-                run, action, plan, ..
-            } = event
-            {
-                let new_run = Run {
-                    number: *run,
-                    action: action.clone(),
-                    launched: *at,
+        for line in &lines {
+            if let (Some(number), Event::Launched { plan, .. }) = (line.run, &line.event) {
+                let run = Run {
+                    number,
+                    action: line.action.clone().expect("a run has an action"),
+                    launched: line.at,
                     plan: plan.clone(),
                     start: None,
                     finished: None,
@@ -92,83 +89,69 @@ impl Timeline {
                     dead: None,
                     end: None,
                 };
-                timeline.runs.insert(*run, new_run);
+                timeline.runs.insert(number, run);
             }
         }
-        for Line { at, event } in &lines {
-            timeline.apply(*at, event, &mut fault_indices);
+        for line in &lines {
+            timeline.apply(line);
         }
         timeline.lines = lines;
         timeline
     }
 
-    fn apply(&mut self, at: Micros, event: &Event, fault_indices: &mut BTreeMap<u64, usize>) {
-        match event {
-            Event::Started { run, token, .. } => {
-                if let Some(run) = self.runs.get_mut(run) {
-                    run.start = Some(Start { at, token: *token });
-                }
+    fn apply(&mut self, line: &Line) {
+        let at = line.at;
+        let run = line.run.and_then(|run| self.runs.get_mut(&run));
+        match (&line.event, run) {
+            (Event::Started { token, .. }, Some(run)) => {
+                run.start = Some(Start { at, token: *token });
             }
-            Event::Finished { run, .. } => {
-                self.runs
-                    .entry(*run)
-                    .and_modify(|run| run.finished = Some(at));
+            (Event::Finished, Some(run)) => run.finished = Some(at),
+            (Event::Revoked, Some(run)) => run.revoked = Some(at),
+            (Event::Dead, Some(run)) => run.dead = Some(at),
+            (
+                Event::Ended {
+                    status,
+                    signal,
+                    stderr,
+                },
+                Some(run),
+            ) => {
+                run.end = Some(End {
+                    at,
+                    status: *status,
+                    signal: *signal,
+                    stderr: stderr.clone(),
+                });
             }
-            Event::Revoked { run, .. } => {
-                self.runs
-                    .entry(*run)
-                    .and_modify(|run| run.revoked = Some(at));
-            }
-            Event::Dead { run, .. } => {
-                self.runs.entry(*run).and_modify(|run| run.dead = Some(at));
-            }
-            Event::Ended {
-                run,
-                status,
-                signal,
-                stderr,
-                ..
-            } => {
-                if let Some(run) = self.runs.get_mut(run) {
-                    run.end = Some(End {
-                        at,
-                        status: *status,
-                        signal: *signal,
-                        stderr: stderr.clone(),
-                    });
-                }
-            }
-            Event::Fault {
-                fault,
-                kind,
-                site,
-                action,
-                run,
-                ..
-            } => {
-                fault_indices.insert(*fault, self.faults.len());
-                self.faults.push(Fault {
+            (
+                Event::Fault {
+                    fault, kind, site, ..
+                },
+                _,
+            ) => {
+                let new_fault = Fault {
                     at,
                     until: Micros::MAX,
                     kind: *kind,
                     site: site.clone(),
-                    action: action.clone(),
-                    run: *run,
+                    action: line.action.clone(),
+                    run: line.run,
                     hit: false,
-                });
+                };
+                self.faults.insert(*fault, new_fault);
             }
-            Event::Healed { fault, hit } => {
-                if let Some(index) = fault_indices.get(fault) {
-                    self.faults[*index].until = at;
-                    self.faults[*index].hit = *hit;
+            (Event::Healed { fault, hit }, _) => {
+                if let Some(fault) = self.faults.get_mut(fault) {
+                    (fault.until, fault.hit) = (at, *hit);
                 }
             }
-            Event::Stalled { site, micros } => {
+            (Event::Stalled { site, micros }, _) => {
                 let start = at.saturating_sub(*micros);
                 self.stalls.push((site.clone(), start, at));
             }
-            Event::Quiet => self.quiet = Some(at),
-            Event::Overdue => self.overdue = Some(at),
+            (Event::Quiet, _) => self.quiet = Some(at),
+            (Event::Overdue, _) => self.overdue = Some(at),
             _ => {}
         }
     }
@@ -189,7 +172,7 @@ impl Timeline {
 
     /// Returns true if the database of `action` may have lost a grant of the time `granted`, before `later`.
     pub(crate) fn may_have_lost(&self, action: &str, granted: Micros, later: Micros) -> bool {
-        self.faults.iter().any(|fault| {
+        self.faults.values().any(|fault| {
             fault.kind == FaultKind::LosePrimary
                 && action.starts_with(&fault.site)
                 && granted <= fault.until
@@ -199,27 +182,27 @@ impl Timeline {
 
     /// Returns true if the store refused the token of `run` because the database had lost the grant of a higher token.
     pub(crate) fn is_refused_after_loss(&self, run: u64) -> bool {
-        self.lines.iter().any(|line| match &line.event {
-            Event::Refused {
-                run: refused,
-                action,
-                highest,
-                ..
-            } if *refused == run => self.runs.values().any(|earlier| {
-                earlier.action == *action
-                    && earlier.start.is_some_and(|start| {
-                        start.token == *highest && self.may_have_lost(action, start.at, line.at)
-                    })
-            }),
+        let lost = |earlier: &Run, token: u64, at: Micros| {
+            earlier.start.is_some_and(|start| {
+                start.token == token && self.may_have_lost(&earlier.action, start.at, at)
+            })
+        };
+        self.lines.iter().any(|line| match line.event {
+            Event::Refused { highest, .. } if line.run == Some(run) => {
+                let action = line.action.as_ref();
+                let mut runs = self.runs.values();
+                runs.any(|earlier| {
+                    Some(&earlier.action) == action && lost(earlier, highest, line.at)
+                })
+            }
             _ => false,
         })
     }
 
     /// Returns the faults whose victim was `run`.
     pub(crate) fn faults_of(&self, run: u64) -> impl Iterator<Item = &Fault> {
-        self.faults
-            .iter()
-            .filter(move |fault| fault.run == Some(run))
+        let faults = self.faults.values();
+        faults.filter(move |fault| fault.run == Some(run))
     }
 
     /// Returns the length of the longest outage of the server or network of `action` that overlaps with `from..to`. 0
@@ -235,7 +218,7 @@ impl Timeline {
                 }
         };
         let length = |fault: &Fault| fault.until.saturating_sub(fault.at);
-        let outages = self.faults.iter().filter(is_relevant).map(length);
+        let outages = self.faults.values().filter(is_relevant).map(length);
         outages.max().unwrap_or_default()
     }
 
@@ -253,12 +236,8 @@ impl Timeline {
                 })
         };
         let clipped = |(_, start, end): &(_, Micros, Micros)| ((*start).max(from), (*end).min(to));
-        let mut stalls: Vec<(Micros, Micros)> = self
-            .stalls
-            .iter()
-            .filter(is_relevant)
-            .map(clipped)
-            .collect();
+        let stalls = self.stalls.iter().filter(is_relevant).map(clipped);
+        let mut stalls: Vec<(Micros, Micros)> = stalls.collect();
         stalls.sort_unstable();
         let mut reached = from;
         let mut sum = 0;
@@ -271,7 +250,7 @@ impl Timeline {
 
     /// Returns true if the server of `site` had a fault within `from..to`.
     fn had_fault(&self, site: &str, from: Micros, to: Micros) -> bool {
-        self.faults.iter().any(|fault| {
+        self.faults.values().any(|fault| {
             matches!(fault.kind.victim(), Victim::Server | Victim::Node)
                 && fault.site == site
                 && fault.at < to

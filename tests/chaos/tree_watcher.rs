@@ -79,7 +79,7 @@ impl TreeWatcher {
                 let run = event.data.u64();
                 let tree = self.locked().remove(&run);
                 if let Some(WatchedTree { fifo, action, .. }) = tree {
-                    journal.record(Event::Dead { run, action });
+                    journal.record_of(run, &*action, Event::Dead);
                     drop(fifo);
                 }
             }

@@ -4,25 +4,28 @@
 use std::fs::{File, OpenOptions};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process;
 use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-use crate::history::{Event, Journal, Line, Micros};
+use crate::history::{Event, Journal, Micros, StopCause, now};
+use crate::schedule::Plan;
 use crate::store::{Response, Store};
+use crate::worker::RUN;
 
 /// Maximum pause between reading the count and writing the new count.
-pub(crate) const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// The leases of a run.
 pub(crate) struct Leases {
     /// The locks in the order of their grants. The last one is the action of the run.
     locks: Vec<String>,
     /// Token of the action.
-    pub(crate) token: u64,
+    token: u64,
     slot: u32,
 }
 
@@ -46,64 +49,125 @@ impl Leases {
     }
 }
 
-/// The work of one run.
-pub(crate) struct Work<'a> {
-    journal: &'a Journal,
-    run: u64,
-    action: &'a str,
-    token: u64,
-    store: Store,
+/// The work of one run, as planned.
+pub(crate) struct Work {
+    pub(crate) folder: PathBuf,
+    pub(crate) run: u64,
+    pub(crate) plan: Plan,
 }
 
-impl<'a> Work<'a> {
-    pub(crate) fn open(journal: &'a Journal, folder: &Path, run: u64, leases: &'a Leases) -> Self {
-        let action = leases.action();
-        let store = Store::open(&folder.join("store").join(action));
+impl Work {
+    /// Reads the arguments of a worker or a client, which are the folder and the plan.
+    pub(crate) fn read(arguments: &[String]) -> Self {
+        let [folder, plan] = arguments else {
+            panic!("{arguments:?}: not a folder and a plan");
+        };
         Self {
-            journal,
-            run,
-            action,
-            token: leases.token,
-            store: store.expect("the store can be opened"),
+            folder: folder.into(),
+            run: number(std::env::var(RUN).ok()),
+            plan: serde_json::from_str(plan).expect("the plan is JSON"),
         }
     }
 
-    /// Increments the count, with a pause between the read and the write, and returns the response of the store.
-    /// Directly before the write, `begin` returns the time of the write and a value that is dropped after it, or None
-    /// if the holder must not write. Then this function returns None too.
-    pub(crate) fn count<T>(
+    /// Prepares the work for a holder with `leases`.
+    pub(crate) fn hold(self, leases: Leases) -> Holder {
+        let Self { folder, run, plan } = self;
+        let store = folder.join("store").join(leases.action());
+        Holder {
+            journal: Journal::open(&folder).expect("the history can be opened"),
+            _life: open_inherited(&folder.join("life").join(run.to_string())),
+            store: Store::open(&store).expect("the store can be opened"),
+            folder,
+            run,
+            plan,
+            leases,
+        }
+    }
+}
+
+/// A holder that does its work.
+pub(crate) struct Holder {
+    folder: PathBuf,
+    run: u64,
+    pub(crate) plan: Plan,
+    leases: Leases,
+    journal: Journal,
+    store: Store,
+    /// The fifo, whose hangup reports the death of the last process.
+    _life: OwnedFd,
+}
+
+impl Holder {
+    /// Writes an event of this run at the time `at`.
+    pub(crate) fn write(&self, at: Micros, event: Event) {
+        let action = self.leases.action();
+        self.journal.write(at, Some(self.run), Some(action), event);
+    }
+
+    /// Writes the start of the work. `parent` is the process id of dlock.
+    pub(crate) fn write_start(&self, at: Micros, parent: u32, witnesses: &Witnesses) {
+        let event = Event::Started {
+            token: self.leases.token,
+            pid: process::id(),
+            parent,
+            alone: witnesses.is_alone,
+        };
+        self.write(at, event);
+    }
+
+    pub(crate) fn take_witnesses(&self) -> Witnesses {
+        Witnesses::take(&self.folder, &self.leases, self.plan.limit)
+    }
+
+    /// Works for the planned time since `start`. Directly before each write, `begin` returns the time of the write and
+    /// a value that is dropped after it, or why the holder must not write. Then this function returns the cause too.
+    pub(crate) fn work<T>(
+        &mut self,
+        start: Micros,
+        begin: impl Fn(&Self) -> Result<(Micros, T), StopCause>,
+    ) -> Result<(), StopCause> {
+        let end = start + self.plan.hold * 1_000;
+        while now() < end {
+            let pause = PAUSE.min(Duration::from_micros(end.saturating_sub(now())));
+            // The store accepts no token that is lower than one of a holder that works beside this one.
+            if self.plan.is_exclusive() {
+                self.count(pause, &begin)?;
+            } else {
+                thread::sleep(pause);
+                begin(self)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Increments the count, with a pause between the read and the write.
+    fn count<T>(
         &mut self,
         pause: Duration,
-        begin: impl FnOnce() -> Option<(Micros, T)>,
-    ) -> Option<Response> {
-        let (run, action, token) = (self.run, self.action.to_owned(), self.token);
-        let mut response = self.store.read(token).expect("the store can be read");
+        begin: impl Fn(&Self) -> Result<(Micros, T), StopCause>,
+    ) -> Result<(), StopCause> {
+        let token = self.leases.token;
+        let response = self.store.exchange(token, None);
+        let mut response = response.expect("the store can be read");
         let mut guard = None;
         if let Response::Count(before) = response {
             thread::sleep(pause);
-            let (at, value) = begin()?;
+            let (at, value) = begin(self)?;
             guard = Some(value);
             let count = before + 1;
-            let event = Event::Counting {
-                run,
-                action: action.clone(),
-                count,
-            };
-            self.journal.write(&Line { at, event });
-            let written = self.store.write(token, count);
+            self.write(at, Event::Counting { count });
+            let written = self.store.exchange(token, Some(count));
             response = written.expect("the store can be written");
         }
-        self.journal.record(match response {
-            Response::Count(count) => Event::Counted { run, action, count },
-            Response::Refused(highest) => Event::Refused {
-                run,
-                action,
-                token,
-                highest,
-            },
-        });
+        let (event, outcome) = match response {
+            Response::Count(count) => (Event::Counted { count }, Ok(())),
+            Response::Refused(highest) => {
+                (Event::Refused { token, highest }, Err(StopCause::Overlap))
+            }
+        };
+        self.write(now(), event);
         drop(guard);
-        Some(response)
+        outcome
     }
 }
 
@@ -120,16 +184,14 @@ pub(crate) struct Witnesses {
 impl Witnesses {
     /// Locks the witness files of `leases` in `folder`. A holder that accepts others shares that of its lock, and has the
     /// file of its slot alone. The locked files of slots and of limits show which other holders work.
-    pub(crate) fn take(folder: &Path, leases: &Leases, limit: u32) -> Self {
+    fn take(folder: &Path, leases: &Leases, limit: u32) -> Self {
         let (folder, locks) = (folder.join("witness"), &leases.locks);
         let operation = match limit {
             1 => FlockOperation::NonBlockingLockExclusive,
             _ => FlockOperation::NonBlockingLockShared,
         };
-        let mut files: Vec<OwnedFd> = locks
-            .iter()
-            .map(|lock| open_inherited(&folder.join(lock)))
-            .collect();
+        let files = locks.iter().map(|lock| open_inherited(&folder.join(lock)));
+        let mut files: Vec<OwnedFd> = files.collect();
         let mut is_alone = files.iter().all(|file| flock(file, operation).is_ok());
         if limit == 1 {
             return Self {
@@ -176,7 +238,7 @@ fn open_or_create(path: &Path) -> File {
 }
 
 /// Opens a file for writing. Descendants inherit the descriptor.
-pub(crate) fn open_inherited(path: &Path) -> OwnedFd {
+fn open_inherited(path: &Path) -> OwnedFd {
     let mut options = OpenOptions::new();
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let file = options.write(true).custom_flags(flags).open(path);

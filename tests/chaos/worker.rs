@@ -7,6 +7,7 @@
 //! processes also share the write end of a fifo. The reader of the fifo gets a hangup when the last process dies.
 
 use std::ffi::OsString;
+use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 use std::thread;
@@ -16,10 +17,9 @@ use mysql::prelude::Queryable;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use testkit::own_socket::connect;
 
-use crate::history::{Event, Journal, micros, now};
+use crate::history::{Event, now};
 use crate::schedule::{Plan, Shape};
-use crate::store::Response;
-use crate::work::{Leases, PAUSE, Witnesses, Work, number, open_inherited};
+use crate::work::{Leases, Work, number};
 
 /// Environment variables that identify the chaos run and the dlock run to which a process belongs.
 pub(crate) const MARK: &str = "CHAOS_MARK";
@@ -54,65 +54,54 @@ pub(crate) fn script(dlock: &Command) -> String {
 
 /// Returns the command line that runs the program `worker` with `plan` in `folder`.
 pub(crate) fn command_line(worker: &Path, folder: &Path, plan: &Plan) -> Vec<OsString> {
-    let mut line: Vec<OsString> = Vec::new();
-    if plan.shape == Shape::Shell {
-        // The shell runs another command after the worker. Otherwise, the shell would replace itself with the worker.
-        line.extend(["sh", "-c", r#""$@"; exit $?"#, "sh"].map(OsString::from));
-    }
-    line.extend([worker.into(), "--worker".into()]);
-    line.extend([folder.into(), plan.to_json().into()]);
-    line
+    // The shell runs another command after the worker. Otherwise, the shell would replace itself with the worker.
+    let shell = ["sh", "-c", r#""$@"; exit $?"#, "sh"].map(OsString::from);
+    let shell = shell.into_iter().filter(|_| plan.shape == Shape::Shell);
+    let words = [
+        worker.into(),
+        "--worker".into(),
+        folder.into(),
+        plan.to_json().into(),
+    ];
+    shell.chain(words).collect()
 }
 
 /// Runs the worker. `arguments` are the folder and the plan.
 pub(crate) fn run_worker(arguments: &[String]) -> ! {
-    let [folder, plan] = arguments else {
-        panic!("--worker takes a folder and a plan");
-    };
-    let folder = PathBuf::from(folder);
-    let plan: Plan = serde_json::from_str(plan).expect("the plan is JSON");
-    let run: u64 = number(std::env::var(RUN).ok());
-    let leases = Leases::read(|name| std::env::var(name).ok());
-    let action = leases.action().to_owned();
-    if plan.shape == Shape::Stubborn {
-        ignore_term();
+    let work = Work::read(arguments);
+    let (shape, exit) = (work.plan.shape, work.plan.exit);
+    if shape == Shape::Stubborn {
+        // SAFETY: this call installs no handler, and no other thread exists yet.
+        unsafe {
+            libc::signal(libc::SIGTERM, libc::SIG_IGN);
+        }
     }
-    let journal = Journal::open(&folder).expect("the history can be opened");
-    let life = open_inherited(&folder.join("life").join(run.to_string()));
-    let witnesses = Witnesses::take(&folder, &leases, plan.limit);
-    let alone = witnesses.is_alone;
-    let started = journal.record(Event::Started {
-        run,
-        action: action.clone(),
-        token: leases.token,
-        pid: process::id(),
-        parent: match std::env::var(HOLD_PID) {
-            Ok(pid) => number(Some(pid)),
-            Err(_) => std::os::unix::process::parent_id(),
-        },
-        alone,
-    });
-    if !alone {
+    let mut holder = work.hold(Leases::read(|name| std::env::var(name).ok()));
+    let witnesses = holder.take_witnesses();
+    let parent = match std::env::var(HOLD_PID) {
+        Ok(pid) => number(Some(pid)),
+        Err(_) => parent_id(),
+    };
+    let started = now();
+    holder.write_start(started, parent, &witnesses);
+    if !witnesses.is_alone {
         process::exit(NOT_ALONE);
     }
-    start_descendants(plan.shape);
+    match shape {
+        Shape::Plain | Shape::Stubborn | Shape::Shell => {}
+        Shape::Family => spawn("parent"),
+        Shape::Apart => spawn("apart"),
+        Shape::Daemon => spawn("middle"),
+    }
     if let Ok(url) = std::env::var(SERVER) {
         thread::spawn(move || run_statement(&url));
     }
-    let end = started + micros(Duration::from_millis(plan.hold));
-    let mut work = Work::open(&journal, &folder, run, &leases);
-    while now() < end {
-        let pause = PAUSE.min(Duration::from_micros(end.saturating_sub(now())));
-        // The store accepts no token that is lower than one of a holder that runs beside this one.
-        if !plan.is_exclusive() {
-            thread::sleep(pause);
-        } else if let Some(Response::Refused(_)) = work.count(pause, || Some((now(), ()))) {
-            process::exit(REFUSED);
-        }
+    if holder.work(started, |_| Ok((now(), ()))).is_err() {
+        process::exit(REFUSED);
     }
-    journal.record(Event::Finished { run, action });
-    drop((life, witnesses));
-    process::exit(plan.exit);
+    holder.write(now(), Event::Finished);
+    drop((holder, witnesses));
+    process::exit(exit);
 }
 
 /// Opens a session on the server, and runs a statement that outlives the command.
@@ -142,16 +131,6 @@ pub(crate) fn run_descendant(arguments: &[String]) -> ! {
     process::exit(0);
 }
 
-/// Starts the descendants that `shape` defines.
-fn start_descendants(shape: Shape) {
-    match shape {
-        Shape::Plain | Shape::Stubborn | Shape::Shell => {}
-        Shape::Family => spawn("parent"),
-        Shape::Apart => spawn("apart"),
-        Shape::Daemon => spawn("middle"),
-    }
-}
-
 fn spawn(kind: &str) {
     let program = std::env::current_exe().expect("the path of this program is known");
     let child = Command::new(program)
@@ -168,11 +147,4 @@ pub(crate) fn make_fifo(folder: &Path, run: u64) -> PathBuf {
     let mode = Mode::RUSR | Mode::WUSR;
     mknodat(CWD, &path, FileType::Fifo, mode, 0).expect("a fifo can be created");
     path
-}
-
-fn ignore_term() {
-    // SAFETY: this call installs no handler, and no other thread exists yet.
-    unsafe {
-        libc::signal(libc::SIGTERM, libc::SIG_IGN);
-    }
 }

@@ -1,32 +1,27 @@
 //! Runs the rounds of an ALTER without a tool. In each round, the command is the client of the server with an ALTER that
 //! would take a minute. The holder is killed while the ALTER runs, and a second contender starts its command next.
 
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mysql::prelude::Queryable;
-use testkit::cli_runner::{Dlock, Running};
+use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
-use testkit::servers::{Flavour, Server};
+use testkit::servers::Server;
 
 use crate::app_database::AppDatabase;
-use crate::checks::{Fate, KillKind, Replica, Round};
+use crate::checks::{Fate, KillKind, Round};
 use crate::kill::kill;
-use crate::migration::result;
+use crate::migration::{results, sleep_until, wait_for_end};
 use crate::observer::Observer;
 use crate::options::Options;
 use crate::start::{BEGIN, REPLICA, SOCKET};
 use crate::statements::{CREATE_PLANS, Cost, insert_plans};
-use crate::tool::fetched;
 
 /// Name of these rounds in the report, and the action.
 pub(crate) const NAME: &str = "alter";
 
 /// Shortest time from the start of the ALTER to the kill.
 const EARLIEST: Duration = Duration::from_millis(300);
-
-/// Time after the kill for which the harness waits for both replicas.
-const MAX_ROUND: Duration = Duration::from_mins(1);
 
 /// The rounds of an ALTER on one server. All rounds use the same table, because a killed ALTER leaves it unchanged.
 pub(crate) struct Alters<'a> {
@@ -38,22 +33,17 @@ pub(crate) struct Alters<'a> {
 
 impl<'a> Alters<'a> {
     pub(crate) fn new(server: &'a Server, options: &'a Options, cost: &Cost) -> Self {
-        let rows = match options.is_timed {
-            true => 1_000_000,
-            false => 100_000,
-        };
         let app = AppDatabase::new(server, options);
-        if options.alters > 0 {
-            let mut admin = app.admin();
-            for statement in [CREATE_PLANS.to_owned(), insert_plans(rows)] {
-                admin.query_drop(statement).expect("the table is new");
-            }
+        let (rows, time) = (options.scale.alter_rows, options.scale.alter_time);
+        let mut admin = app.admin();
+        for statement in [CREATE_PLANS.to_owned(), insert_plans(rows)] {
+            admin.query_drop(statement).expect("the table is new");
         }
         Self {
             server,
             options,
             app,
-            add_currency: cost.add_currency(rows, options.alter_time()),
+            add_currency: cost.add_currency(rows, time),
         }
     }
 
@@ -67,25 +57,20 @@ impl<'a> Alters<'a> {
         let holder = self.replica(&observer, 0).args(self.client()).start();
         let first = observer.first();
         let contender = self.replica(&observer, 1).arg("true").start();
-        let delay = EARLIEST + self.options.latest_kill().mul_f64(rng.f64());
+        let delay = EARLIEST + self.options.scale.latest_kill.mul_f64(rng.f64());
         if let Some(altering) = observer.altering() {
-            thread::sleep((altering + delay).saturating_duration_since(Instant::now()));
+            sleep_until(altering + delay);
         }
-        let mut replicas = [(Fate::Killed, holder), (Fate::Survivor, contender)];
+        let mut replicas = vec![(Fate::Killed, holder), (Fate::Survivor, contender)];
         let mut schema = Vec::new();
         if first.replica != 0 || replicas[0].1.is_over() {
             schema.push("the holder ended before the kill".to_owned());
         }
         let pid = replicas[0].1.pid();
         let killed = observer.kill(|| kill(kind, pid, self.server.port()));
-        while killed.elapsed() < MAX_ROUND {
-            if replicas.each_mut().map(|(_, it)| it.is_over()) == [true, true] {
-                break;
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
+        wait_for_end(&mut replicas, killed);
         let next = observer.finish();
-        let replicas = replicas.map(|(fate, it): (Fate, Running)| result(fate, it));
+        let replicas = results(replicas);
         // In a failed round, the ALTER still runs. The next round needs the table without the column.
         self.app.end_sessions();
         let mut admin = self.app.admin();
@@ -97,16 +82,16 @@ impl<'a> Alters<'a> {
             kind,
             moment: format!("{delay:.1?} after the start of the ALTER"),
             next,
-            replicas: Vec::<Replica>::from(replicas),
+            replicas,
             schema,
-            allowed: kind.allowed(self.options.ttl()),
+            allowed: kind.allowed(self.options.scale.ttl),
         }
     }
 
     /// Returns a `dlock exec` without the arguments of its command.
     fn replica(&self, observer: &Observer, replica: usize) -> Dlock {
         let begin = std::env::current_exe().expect("the path of this program is known");
-        let ttl = format!("{}s", self.options.ttl().as_secs());
+        let ttl = format!("{}s", self.options.scale.ttl.as_secs());
         Dlock::of(&self.options.dlock, ["exec", "-a", NAME, "--ttl", &ttl])
             .arg("--")
             .arg(begin)
@@ -120,12 +105,8 @@ impl<'a> Alters<'a> {
 
     /// Returns the command that sends the ALTER with the client of the server.
     fn client(&self) -> Vec<String> {
-        let client = match self.server.flavour() {
-            Flavour::MariaDb => "mariadb",
-            Flavour::MySql => "mysql",
-        };
         vec![
-            fetched(client).display().to_string(),
+            self.server.flavour().client().display().to_string(),
             "--no-defaults".to_owned(),
             "--host=127.0.0.1".to_owned(),
             format!("--port={}", self.server.port()),

@@ -57,9 +57,9 @@ fn leave_half_done(round: &mut Round, last_active: Option<Duration>) {
     round.replicas[1].status = Some(1);
 }
 
-/// Asserts that a good round with `change` has exactly these failures.
+/// Asserts that a good round with `change` has exactly these failures, and returns the round.
 #[track_caller]
-fn assert_failures(change: impl FnOnce(&mut Round), expected: &[&str]) {
+fn assert_failures(change: impl FnOnce(&mut Round), expected: &[&str]) -> Round {
     let mut round = good_round();
     change(&mut round);
     let failures = round.failures();
@@ -67,39 +67,30 @@ fn assert_failures(change: impl FnOnce(&mut Round), expected: &[&str]) {
     for (failure, text) in failures.iter().zip(expected) {
         assert!(failure.contains(text), "{failures:?}");
     }
+    round
 }
 
 #[test]
 fn good_round_has_no_failure() {
-    assert_failures(|_| {}, &[]);
-    assert!(!good_round().is_violated());
-    assert!(!good_round().is_late());
-    assert!(good_round().window().is_none());
-}
-
-#[test]
-fn statement_alive_at_the_next_start_is_a_failure() {
-    let mut round = good_round();
-    next(&mut round).active.push("session 7".to_owned());
-    assert!(round.is_violated());
-    assert_failures(|it| *it = round, &["session 7"]);
-}
-
-#[test]
-fn idle_session_at_the_next_start_is_no_failure() {
+    let round = assert_failures(|_| {}, &[]);
+    assert!(!round.is_violated() && !round.is_late() && round.window().is_none());
+    // An idle session at the next start is no failure.
     assert_failures(|round| next(round).idle = 1, &[]);
 }
 
 #[test]
-fn round_without_a_next_start_is_a_failure() {
-    let mut round = good_round();
-    round.next = None;
+fn statement_alive_at_the_next_start_and_a_missing_next_start_are_failures() {
+    let is_alive = |round: &mut Round| next(round).active.push("session 7".to_owned());
+    let round = assert_failures(is_alive, &["session 7"]);
+    assert!(round.is_violated());
+    let round = assert_failures(|round| round.next = None, &["no command started"]);
     assert!(round.is_late());
-    assert_failures(|it| *it = round, &["no command started"]);
 }
 
 #[test]
-fn every_wrong_end_of_a_replica_is_a_failure() {
+fn wrong_schema_and_every_wrong_end_of_a_replica_are_failures() {
+    let head = "not at its head";
+    assert_failures(|round| round.schema.push(head.to_owned()), &[head]);
     for (replica, status, name) in [
         (0, Some(0), "Killed"),
         (1, Some(1), "Survivor"),
@@ -107,21 +98,9 @@ fn every_wrong_end_of_a_replica_is_a_failure() {
         (2, Some(76), "Restarted"),
     ] {
         assert_failures(|round| round.replicas[replica].status = status, &[name]);
+        let hang = |round: &mut Round| round.replicas[replica].has_ended = false;
+        assert_failures(hang, &["did not end"]);
     }
-    for replica in 0..3 {
-        assert_failures(
-            |round| round.replicas[replica].has_ended = false,
-            &["did not end"],
-        );
-    }
-}
-
-#[test]
-fn wrong_schema_is_a_failure() {
-    assert_failures(
-        |round| round.schema.push("not at its head".to_owned()),
-        &["not at its head"],
-    );
 }
 
 #[test]
@@ -129,34 +108,27 @@ fn kill_between_a_commit_and_its_record_is_not_checked() {
     for last_active in [None, Some(WINDOW)] {
         assert_failures(|round| leave_half_done(round, last_active), &[]);
     }
-}
-
-#[test]
-fn statement_that_commits_later_after_the_kill_is_a_failure() {
+    // A statement that commits later after the kill, or is alive at the next start, has no such excuse.
     let late = Some(WINDOW + Duration::from_millis(1));
-    assert_failures(
-        |round| leave_half_done(round, late),
-        &["not at its head", "Survivor"],
-    );
-}
-
-#[test]
-fn half_done_migration_excuses_no_statement() {
-    let change = |round: &mut Round| {
+    let expected = ["not at its head", "Survivor"];
+    assert_failures(|round| leave_half_done(round, late), &expected);
+    let is_alive = |round: &mut Round| {
         leave_half_done(round, None);
         next(round).active.push("session 7".to_owned());
     };
-    assert_failures(change, &["session 7", "not at its head", "Survivor"]);
+    assert_failures(is_alive, &["session 7", "not at its head", "Survivor"]);
 }
 
 #[test]
 fn time_to_stop_the_statement_is_allowed() {
-    let mut round = good_round();
-    next(&mut round).after = Duration::from_millis(4_500);
-    assert!(!round.is_late());
-    next(&mut round).after = Duration::from_millis(4_501);
-    assert!(round.is_late());
-    next(&mut round).stop = None;
-    next(&mut round).after = Duration::from_secs(4);
-    assert!(!round.is_late());
+    let is_late = |after, stop| {
+        let mut round = good_round();
+        next(&mut round).after = Duration::from_millis(after);
+        next(&mut round).stop = stop;
+        round.is_late()
+    };
+    let stop = Some(Duration::from_millis(500));
+    assert!(!is_late(4_500, stop));
+    assert!(is_late(4_501, stop));
+    assert!(!is_late(4_000, None));
 }

@@ -36,13 +36,13 @@ mod statements;
 mod tool;
 
 use std::process::ExitCode;
-use std::thread;
 
 use alter::Alters;
 use migration::Migrations;
 use options::Options;
 use report::Tally;
 use statements::Cost;
+use testkit::arguments::concurrently;
 use testkit::servers::{Flavour, Server};
 use tool::Tool;
 
@@ -66,26 +66,12 @@ fn main() -> ExitCode {
 /// Runs on all flavours concurrently, and prints the summaries.
 fn run_all(options: &Options) -> ExitCode {
     println!("{}", report::first_line(options));
-    let tallies = thread::scope(|scope| {
-        let run = |flavour: &Flavour| {
-            let flavour = *flavour;
-            scope.spawn(move || run_on(flavour, options))
-        };
-        let threads: Vec<_> = options.flavours.iter().map(run).collect();
-        let ends = threads.into_iter().map(thread::ScopedJoinHandle::join);
-        ends.collect::<Vec<_>>()
-    });
     let mut all_hold = true;
-    for tallies in tallies {
-        match tallies {
-            Ok(tallies) => {
-                for tally in tallies {
-                    print!("{}", tally.text());
-                    all_hold &= tally.holds();
-                }
-            }
-            // The thread has printed its panic message already.
-            Err(_) => all_hold = false,
+    for tallies in concurrently(&options.flavours, |flavour| run_on(*flavour, options)) {
+        all_hold &= tallies.is_ok();
+        for tally in tallies.into_iter().flatten() {
+            print!("{}", tally.text());
+            all_hold &= tally.holds();
         }
     }
     match all_hold {
@@ -100,40 +86,30 @@ fn run_on(flavour: Flavour, options: &Options) -> Vec<Tally> {
     // A server without its binary log, which no round needs, inserts the rows faster.
     let server = Server::start(flavour, &["--skip-log-bin"]);
     let cost = Cost::measure(&server);
-    let run_tool = |tool: &'static Tool| {
-        let mut tally = Tally::new(flavour, tool.name, options);
-        let mut migrations = Migrations::new(&server, tool, options, &cost);
-        for number in 1..=options.rounds {
-            println!("{}", tally.count(number, &migrations.round(number)));
+    let run = |tool: Option<&'static Tool>| {
+        let mut tally = Tally::new(flavour, tool.map_or(alter::NAME, |tool| tool.name), options);
+        if let Some(tool) = tool {
+            let mut migrations = Migrations::new(&server, tool, options, &cost);
+            for number in 1..=options.rounds {
+                println!("{}", tally.add(migrations.round(number)));
+            }
+        } else {
+            let alters = Alters::new(&server, options, &cost);
+            for number in 1..=options.alters {
+                println!("{}", tally.add(alters.round(number)));
+            }
         }
         tally
     };
-    let run_alters = || {
-        let mut tally = Tally::new(flavour, alter::NAME, options);
-        let alters = Alters::new(&server, options, &cost);
-        for number in 1..=options.alters {
-            println!("{}", tally.count(number, &alters.round(number)));
+    let tools = options.tools.iter().filter(|_| options.rounds > 0);
+    let tools = tools.map(|tool| Some(*tool));
+    let tools = tools.chain((options.alters > 0).then_some(None));
+    match options.is_timed {
+        true => tools.map(run).collect(),
+        false => {
+            let tallies = concurrently(tools, run).into_iter();
+            let tallies = tallies.map(|tally| tally.expect("no thread of a server panics"));
+            tallies.collect()
         }
-        tally
-    };
-    if options.is_timed {
-        let mut tallies = Vec::new();
-        if options.rounds > 0 {
-            tallies.extend(options.tools.iter().map(|tool| run_tool(tool)));
-        }
-        if options.alters > 0 {
-            tallies.push(run_alters());
-        }
-        return tallies;
     }
-    thread::scope(|scope| {
-        let tools = options.tools.iter();
-        let mut threads: Vec<_> = tools
-            .map(|tool| scope.spawn(move || run_tool(tool)))
-            .collect();
-        threads.push(scope.spawn(run_alters));
-        let ends = threads.into_iter().map(thread::ScopedJoinHandle::join);
-        ends.map(|end| end.expect("no thread of a server panics"))
-            .collect()
-    })
 }

@@ -52,7 +52,7 @@ impl<'a> Migrations<'a> {
             tool,
             options,
             programs: tool.programs(),
-            add_currency: cost.add_currency(options.rows(), options.migration_time()),
+            add_currency: cost.add_currency(options.scale.rows, options.scale.migration_time()),
             before_alter: FIRST_ESTIMATE,
         }
     }
@@ -89,7 +89,7 @@ impl<'a> Migrations<'a> {
                 format!("{delay:.1?} after the start")
             }
             _ => {
-                let delay = self.options.latest_kill().mul_f64(rng.f64());
+                let delay = self.options.scale.latest_kill.mul_f64(rng.f64());
                 if let Some(altering) = observer.altering() {
                     before_alter = altering - first.at;
                     sleep_until(altering + delay);
@@ -101,24 +101,14 @@ impl<'a> Migrations<'a> {
         let was_over = holder.is_over();
         let pid = holder.pid();
         let killed = observer.kill(|| kill(kind, pid, self.server.port()));
-        let mut is_restarted = was_over;
-        loop {
-            let mut is_over = true;
-            for (_, running) in &mut replicas {
-                is_over &= running.is_over();
-            }
-            if !is_restarted && replicas[first.replica].1.is_over() {
-                is_restarted = true;
-                replicas.push((Fate::Restarted, start(REPLICAS)));
-            } else if is_over || killed.elapsed() > MAX_ROUND {
-                break;
-            }
-            thread::sleep(Duration::from_millis(5));
+        wait_for_end(&mut replicas[first.replica..=first.replica], killed);
+        if !was_over && replicas[first.replica].1.is_over() {
+            replicas.push((Fate::Restarted, start(REPLICAS)));
         }
+        wait_for_end(&mut replicas, killed);
         let next = observer.finish();
         self.before_alter = before_alter;
-        let replicas = replicas.into_iter();
-        let replicas: Vec<Replica> = replicas.map(|(fate, it)| result(fate, it)).collect();
+        let replicas = results(replicas);
         let mut schema = self.differences(&app);
         if was_over {
             schema.push("the holder ended before the kill".to_owned());
@@ -130,7 +120,7 @@ impl<'a> Migrations<'a> {
             next,
             replicas,
             schema,
-            allowed: kind.allowed(self.options.ttl()),
+            allowed: kind.allowed(self.options.scale.ttl),
         }
     }
 
@@ -167,14 +157,14 @@ impl<'a> Migrations<'a> {
             .env("DLOCK_OPT_VERBOSE", "true")
             .env(
                 "DLOCK_OPT_TTL",
-                format!("{}s", self.options.ttl().as_secs()),
+                format!("{}s", self.options.scale.ttl.as_secs()),
             )
             .env("DB_HOST", "127.0.0.1")
             .env("DB_PORT", database.port.to_string())
             .env("DB_USER", &database.user)
             .env("DB_PASSWORD", &database.password)
             .env("DB_NAME", &app.name)
-            .env("INSERT_PLANS", insert_plans(self.options.rows()))
+            .env("INSERT_PLANS", insert_plans(self.options.scale.rows))
             .env(ADD_CURRENCY, &self.add_currency)
             .env(ADD_CURRENCY_FAST, add_currency(1))
             .env("TAG", "v1")
@@ -187,7 +177,7 @@ impl<'a> Migrations<'a> {
         let mut admin = app.admin();
         let mut differences = Vec::new();
         let progress = self.tool.progress(&mut admin, &app.name);
-        if !progress.is_head(self.options.rows()) {
+        if !progress.is_head(self.options.scale.rows) {
             differences.push(format!("the schema is not at its head: {progress:?}"));
         }
         if progress.has_currency {
@@ -209,26 +199,34 @@ impl<'a> Migrations<'a> {
     }
 }
 
-fn sleep_until(at: Instant) {
+pub(crate) fn sleep_until(at: Instant) {
     thread::sleep(at.saturating_duration_since(Instant::now()));
 }
 
-/// Returns the end of a replica. A replica that still runs is killed.
-pub(crate) fn result(fate: Fate, mut running: Running) -> Replica {
-    if !running.is_over() {
-        let stderr = running.stderr_so_far();
-        return Replica {
-            fate,
-            status: None,
-            has_ended: false,
-            stderr,
+/// Waits until all `replicas` have ended, or [`MAX_ROUND`] has passed since the kill.
+pub(crate) fn wait_for_end(replicas: &mut [(Fate, Running)], killed: Instant) {
+    while killed.elapsed() < MAX_ROUND && !replicas.iter_mut().all(|(_, it)| it.is_over()) {
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Returns the ends of the replicas. A replica that still runs is killed.
+pub(crate) fn results(replicas: Vec<(Fate, Running)>) -> Vec<Replica> {
+    let result = |(fate, mut running): (Fate, Running)| {
+        let has_ended = running.is_over();
+        let (status, stderr) = match has_ended {
+            true => {
+                let outcome = running.wait();
+                (outcome.status, outcome.stderr)
+            }
+            false => (None, running.stderr_so_far()),
         };
-    }
-    let outcome = running.wait();
-    Replica {
-        fate,
-        status: outcome.status,
-        has_ended: true,
-        stderr: outcome.stderr,
-    }
+        Replica {
+            fate,
+            status,
+            has_ended,
+            stderr,
+        }
+    };
+    replicas.into_iter().map(result).collect()
 }

@@ -9,7 +9,7 @@ use testkit::bench::host;
 use testkit::bench::sample::{percentile, seconds};
 use testkit::servers::Flavour;
 
-use crate::checks::{KillKind, Round, WINDOW};
+use crate::checks::{KillKind, NextStart, Round, WINDOW};
 use crate::options::Options;
 
 /// Returns the first line of the report, which describes the run.
@@ -19,38 +19,25 @@ pub(crate) fn first_line(options: &Options) -> String {
         false => "durations are not checked",
     };
     let tools: Vec<&str> = options.tools.iter().map(|tool| tool.name).collect();
+    let scale = &options.scale;
     format!(
         "migrations: seed {}; {} rounds of each of {tools:?}, whose ALTER copies for {:?}; {} rounds of an ALTER of {:?}; \
          ttl {:?}; {timed}",
         options.seed,
         options.rounds,
-        options.migration_time(),
+        scale.migration_time(),
         options.alters,
-        options.alter_time(),
-        options.ttl()
+        scale.alter_time,
+        scale.ttl
     )
 }
 
-/// Counts of all rounds of one tool on one server.
+/// All rounds of one tool on one server.
 pub(crate) struct Tally {
     flavour: Flavour,
     name: &'static str,
     is_timed: bool,
-    rounds: usize,
-    failed: usize,
-    /// Rounds and failed rounds of each kind of kill, in the order of [`KillKind::EACH`].
-    kinds: [[usize; 2]; 3],
-    /// Rounds in which a statement of the killed command was alive at the next start.
-    violated: usize,
-    /// Rounds in which an idle session of the killed command was in the process list at the next start.
-    idle: usize,
-    windows: usize,
-    late: usize,
-    /// Times from the kill to the next start.
-    starts: Vec<Duration>,
-    /// Longest time from a KILL to the end of the session in each round in which this was observed.
-    stops: Vec<Duration>,
-    allowed: Duration,
+    rounds: Vec<Round>,
 }
 
 impl Tally {
@@ -59,102 +46,79 @@ impl Tally {
             flavour,
             name,
             is_timed: options.is_timed,
-            rounds: 0,
-            failed: 0,
-            kinds: [[0; 2]; 3],
-            violated: 0,
-            idle: 0,
-            windows: 0,
-            late: 0,
-            starts: Vec::new(),
-            stops: Vec::new(),
-            allowed: Duration::ZERO,
+            rounds: Vec::new(),
         }
     }
 
-    /// Counts a round, and returns its line of the report.
-    pub(crate) fn count(&mut self, number: u32, round: &Round) -> String {
+    fn failures(&self, round: &Round) -> Vec<String> {
         let mut failures = round.failures();
-        if round.is_late() {
-            self.late += 1;
-            if self.is_timed {
-                failures.push("late".to_owned());
-            }
+        if self.is_timed && round.is_late() {
+            failures.push("late".to_owned());
         }
-        let window = round.window();
-        self.rounds += 1;
-        self.failed += usize::from(!failures.is_empty());
-        for (kind, counts) in KillKind::EACH.iter().zip(&mut self.kinds) {
-            if *kind == round.kind {
-                counts[0] += 1;
-                counts[1] += usize::from(!failures.is_empty());
-            }
-        }
-        self.violated += usize::from(round.is_violated());
-        self.windows += usize::from(window.is_some());
-        self.allowed = self.allowed.max(round.allowed);
-        let Round { kind, moment, .. } = round;
-        let mut text = format!(
-            "{} {} round {number}: {kind} killed {moment}",
-            self.flavour, self.name
-        );
+        failures
+    }
+
+    /// Adds a round, and returns its line of the report.
+    pub(crate) fn add(&mut self, round: Round) -> String {
+        let Self { flavour, name, .. } = self;
+        let (Round { kind, moment, .. }, number) = (&round, self.rounds.len() + 1);
+        let mut text = format!("{flavour} {name} round {number}: {kind} killed {moment}");
         // Writing to a String cannot fail.
         if let Some(next) = &round.next {
-            self.idle += usize::from(next.idle > 0);
-            self.starts.push(next.after);
-            self.stops.extend(next.stop);
+            let (replica, after) = (next.replica, seconds(next.after));
             let _ = write!(
                 text,
-                "; replica {} started {} s later, with {} statements alive",
-                next.replica,
-                seconds(next.after),
+                "; replica {replica} started {after} s later, with {} statements alive",
                 next.active.len()
             );
-            if let Some(last) = next.last_active {
-                let _ = write!(
-                    text,
-                    "; last statement seen {} s after the kill",
-                    seconds(last)
-                );
+            if let Some(last) = next.last_active.map(seconds) {
+                let _ = write!(text, "; last statement seen {last} s after the kill");
             }
-            if let Some(stop) = next.stop {
-                let _ = write!(text, "; stopped in {} s", seconds(stop));
+            if let Some(stop) = next.stop.map(seconds) {
+                let _ = write!(text, "; stopped in {stop} s");
             }
         }
         let [load, ..] = host::load();
         let _ = write!(text, "; load {load:.2}");
-        if let Some(window) = window {
-            let _ = write!(
-                text,
-                "\n  NOT CHECKED, killed between a commit and its record: {window}"
-            );
+        if let Some(window) = round.window() {
+            let why = "NOT CHECKED, killed between a commit and its record";
+            let _ = write!(text, "\n  {why}: {window}");
         }
+        let failures = self.failures(&round);
         for failure in &failures {
             let _ = write!(text, "\n  FAILURE: {failure}");
         }
-        if !failures.is_empty() {
-            for replica in &round.replicas {
-                for message in replica.messages() {
-                    let _ = write!(text, "\n  {:?}: {message}", replica.fate);
-                }
+        let replicas = round.replicas.iter().filter(|_| !failures.is_empty());
+        for replica in replicas {
+            for message in replica.messages() {
+                let _ = write!(text, "\n  {:?}: {message}", replica.fate);
             }
         }
+        self.rounds.push(round);
         text
     }
 
     /// Returns true if no round has failed.
     pub(crate) fn holds(&self) -> bool {
-        self.failed == 0
+        self.count(|round| !self.failures(round).is_empty()) == 0
     }
 
-    /// Returns the summary. It is empty if there were no rounds.
+    fn count(&self, is_counted: impl Fn(&Round) -> bool) -> usize {
+        self.rounds.iter().filter(|round| is_counted(round)).count()
+    }
+
+    /// Returns the summary.
     pub(crate) fn text(&self) -> String {
-        if self.rounds == 0 {
-            return String::new();
-        }
-        let kinds = KillKind::EACH.iter().zip(self.kinds);
-        let kinds = kinds.map(|(kind, [all, failed])| format!("{kind} {failed} of {all}"));
-        let kinds: Vec<String> = kinds.collect();
+        let has_failed = |round: &Round| !self.failures(round).is_empty();
+        let kinds = KillKind::EACH.map(|kind| {
+            let all = self.count(|round| round.kind == kind);
+            let failed = self.count(|round| round.kind == kind && has_failed(round));
+            format!("{kind} {failed} of {all}")
+        });
+        let starts = || self.rounds.iter().filter_map(|round| round.next.as_ref());
+        let is_idle = |next: &NextStart| next.idle > 0;
+        let allowed = self.rounds.iter().map(|round| round.allowed).max();
+        let allowed = allowed.unwrap_or_default();
         format!(
             "{} on {}: {} of {} rounds without a failure (failed by kind: {}); {} with a statement of the killed command alive at the next \
              start, {} with an idle session; {} killed within {WINDOW:?} of a commit without its record\n  from the kill \
@@ -162,28 +126,27 @@ impl Tally {
              session {}\n",
             self.name,
             self.flavour,
-            self.rounds - self.failed,
-            self.rounds,
+            self.count(|round| !has_failed(round)),
+            self.rounds.len(),
             kinds.join(", "),
-            self.violated,
-            self.idle,
-            self.windows,
-            middle_and_longest(&self.starts),
-            seconds(self.allowed),
-            seconds(KillKind::Parent.allowed(self.allowed)),
-            self.late,
-            middle_and_longest(&self.stops)
+            self.count(Round::is_violated),
+            self.count(|round| round.next.as_ref().is_some_and(is_idle)),
+            self.count(|round| round.window().is_some()),
+            middle_and_longest(starts().map(|next| next.after)),
+            seconds(allowed),
+            seconds(KillKind::Parent.allowed(allowed)),
+            self.count(Round::is_late),
+            middle_and_longest(starts().filter_map(|next| next.stop))
         )
     }
 }
 
-fn middle_and_longest(durations: &[Duration]) -> String {
+fn middle_and_longest(durations: impl Iterator<Item = Duration>) -> String {
+    let durations: Vec<Duration> = durations.collect();
     if durations.is_empty() {
         return "not observed".to_owned();
     }
-    let [median, longest] = [50, 100].map(|part| seconds(percentile(durations, part)));
-    format!(
-        "median {median} s, maximum {longest} s, n={}",
-        durations.len()
-    )
+    let [median, longest] = [50, 100].map(|part| seconds(percentile(&durations, part)));
+    let count = durations.len();
+    format!("median {median} s, maximum {longest} s, n={count}")
 }

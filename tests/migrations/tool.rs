@@ -6,6 +6,8 @@ use std::process::Command;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
+use testkit::repository;
+use testkit::servers::fetched;
 
 /// A migration tool with a project in `examples/migrations/` and larger migrations in `projects`.
 #[derive(Debug)]
@@ -73,7 +75,7 @@ impl Tool {
 
     /// Copies the project and the larger migrations to the folder `to`.
     pub(crate) fn install(&self, programs: &Path, to: &Path) {
-        for from in [examples(), here().join("projects")] {
+        for from in [examples(), repository().join("tests/migrations/projects")] {
             let from = from.join(self.name).join(".");
             let copied = Command::new("cp").arg("-r").arg(from).arg(to).status();
             assert!(copied.expect("cp runs").success());
@@ -137,24 +139,6 @@ impl Progress {
     }
 }
 
-/// Returns the path of `program`, which the script `fetch` finds or installs.
-pub(crate) fn fetched(program: &str) -> PathBuf {
-    let fetch = here().join("../servers/fetch");
-    let output = Command::new(fetch).args(["--path", program]).output();
-    let output = output.expect("the script can be executed");
-    assert!(
-        output.status.success(),
-        "{program} is missing: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let path = String::from_utf8(output.stdout).expect("the path is UTF-8");
-    PathBuf::from(path.trim_end())
-}
-
-fn here() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/migrations")
-}
-
 fn examples() -> PathBuf {
-    here().join("../../examples/migrations")
+    repository().join("examples/migrations")
 }

@@ -5,21 +5,16 @@ use crate::history::{Event, Line};
 use crate::timeline::Timeline;
 
 pub(crate) fn bystanders(timeline: &Timeline) -> Vec<Violation> {
-    let violation = |line: &Line| match &line.event {
-        Event::Session {
-            action,
-            run,
-            is_alive: false,
-        } => {
-            let what = match run {
-                Some(run) => format!("the session of the program that started run {run} has ended"),
-                None => "the session of a program that started no dlock has ended".to_owned(),
-            };
-            Some(Violation::new(line.at, action, what))
-        }
-        _ => None,
+    let violation = |line: &Line| {
+        let what = match line.run {
+            Some(run) => format!("the session of the program that started run {run} has ended"),
+            None => "the session of a program that started no dlock has ended".to_owned(),
+        };
+        Violation::new(line.at, line.action.as_deref(), what)
     };
-    timeline.lines.iter().filter_map(violation).collect()
+    let lines = timeline.lines.iter();
+    let ended = lines.filter(|line| line.event == Event::Session { is_alive: false });
+    ended.map(violation).collect()
 }
 
 /// Returns the number of checks of such sessions.

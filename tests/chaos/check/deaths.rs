@@ -13,45 +13,40 @@ const PROMPT: Micros = 100_000;
 
 pub(crate) fn deaths(timeline: &Timeline) -> Vec<Violation> {
     let trees = timeline.runs.values().flat_map(|run| {
-        bounds(timeline, run)
-            .into_iter()
-            .filter_map(|(from, bound, why)| late_death(timeline, run, from, bound, why))
+        let bounds = bounds(timeline, run).into_iter();
+        bounds.filter_map(|bound| late_death(timeline, run, bound))
     });
-    let orphans = timeline
-        .lines
-        .iter()
-        .filter_map(|Line { at, event }| match event {
-            Event::Orphan { pid, words } => Some(Violation {
-                at: *at,
-                action: None,
-                what: format!("process {pid} still runs: {words}"),
-            }),
-            _ => None,
-        });
+    let orphan = |line: &Line| match &line.event {
+        Event::Orphan { pid, words } => {
+            let what = format!("process {pid} still runs: {words}");
+            Some(Violation::new(line.at, None, what))
+        }
+        _ => None,
+    };
+    let orphans = timeline.lines.iter().filter_map(orphan);
     trees.chain(orphans).collect()
 }
 
-/// Returns the limits for the death of `run`'s process tree. A limit consists of a start time, the maximum time from
-/// the start time to the death of the tree, and the reason.
-fn bounds(timeline: &Timeline, run: &Run) -> Vec<(Micros, Micros, &'static str)> {
+/// A limit for the death of a process tree: a start time, the maximum time from it to the death of the tree, and the reason.
+type Bound = (Micros, Micros, &'static str);
+
+/// Returns the limits for the death of `run`'s process tree.
+fn bounds(timeline: &Timeline, run: &Run) -> Vec<Bound> {
     let mut bounds = Vec::new();
+    let ttl = run.plan.ttl * 1_000;
     for fault in timeline.faults_of(run.number).filter(|fault| fault.hit) {
-        let ttl = run.plan.ttl * 1_000;
+        let length = fault.until.saturating_sub(fault.at);
         match fault.kind {
             FaultKind::KillParent | FaultKind::KillWaiter => {
-                let bound = if works_until_its_deadline(run) {
-                    ttl
-                } else {
-                    PROMPT
+                let bound = match works_until_its_deadline(run) {
+                    true => ttl,
+                    false => PROMPT,
                 };
                 bounds.push((fault.at, bound, "its parent was killed"));
             }
-            kind if kind.freezes_parent() && fault.until.saturating_sub(fault.at) > ttl => {
-                bounds.push((
-                    fault.at,
-                    ttl,
-                    "its parent was frozen for longer than the lease",
-                ));
+            kind if kind.freezes_parent() && length > ttl => {
+                let why = "its parent was frozen for longer than the lease";
+                bounds.push((fault.at, ttl, why));
             }
             _ => {}
         }
@@ -70,13 +65,7 @@ fn works_until_its_deadline(run: &Run) -> bool {
     !run.plan.kind.has_monitor() && run.plan.shape == Shape::Stubborn
 }
 
-fn late_death(
-    timeline: &Timeline,
-    run: &Run,
-    from: Micros,
-    bound: Micros,
-    why: &str,
-) -> Option<Violation> {
+fn late_death(timeline: &Timeline, run: &Run, (from, bound, why): Bound) -> Option<Violation> {
     // A command that was not started, or was started after `from`, cannot die too late.
     let start = run.start.filter(|start| start.at <= from)?;
     // A frozen program does not work.
@@ -96,5 +85,5 @@ fn late_death(
         "the process tree of run {} (token {}): {why}, and the tree {what}",
         run.number, start.token
     );
-    Some(Violation::new(from, &run.action, what))
+    Some(Violation::new(from, &*run.action, what))
 }

@@ -3,7 +3,7 @@
 use super::{START, Violation};
 use crate::fault_kind::FaultKind;
 use crate::schedule::ExecOption;
-use crate::timeline::{End, Run, Timeline};
+use crate::timeline::{End, Fault, Run, Timeline};
 
 pub(crate) fn min_hold(timeline: &Timeline) -> Vec<Violation> {
     let mut violations = Vec::new();
@@ -35,24 +35,17 @@ pub(crate) fn min_hold(timeline: &Timeline) -> Vec<Violation> {
 /// Returns true if `run` has released a lease that was neither revoked nor measured by a clock that was set. A dlock that
 /// is frozen for longer than its lease may find at its release that the lease was taken over.
 fn released(timeline: &Timeline, run: &Run) -> bool {
-    let changes_clock = |kind| {
-        use FaultKind::{DoubleSpeed, HourForward};
-        [HourForward, DoubleSpeed].contains(&kind)
+    let is_excuse = |fault: &Fault| match fault.kind {
+        FaultKind::DoubleSpeed | FaultKind::HourForward | FaultKind::LosePrimary => {
+            run.action.starts_with(&fault.site)
+        }
+        FaultKind::FreezeParentLong => fault.run == Some(run.number),
+        _ => false,
     };
-    let has_changed = |fault: &crate::timeline::Fault| {
-        let is_here = run.action.starts_with(&fault.site);
-        is_here && (changes_clock(fault.kind) || fault.kind == FaultKind::LosePrimary)
-    };
-    let was_frozen = |fault: &crate::timeline::Fault| {
-        fault.run == Some(run.number) && fault.kind == FaultKind::FreezeParentLong
-    };
-    let end = run.end.as_ref();
     // A run whose release gets no response does not change its exit status.
-    let has_released = |end: &End| !end.stderr.contains("cannot release");
-    end.is_some_and(|end| end.status == Some(run.plan.exit) && has_released(end))
+    let has_released =
+        |end: &End| end.status == Some(run.plan.exit) && !end.stderr.contains("cannot release");
+    run.end.as_ref().is_some_and(has_released)
         && run.revoked.is_none()
-        && !timeline
-            .faults
-            .iter()
-            .any(|fault| has_changed(fault) || was_frozen(fault))
+        && !timeline.faults.values().any(is_excuse)
 }

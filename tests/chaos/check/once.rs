@@ -8,7 +8,7 @@ use crate::timeline::{Run, Timeline};
 
 pub(crate) fn once(timeline: &Timeline) -> Vec<Violation> {
     // A replica may lack the success.
-    let mut faults = timeline.faults.iter();
+    let mut faults = timeline.faults.values();
     if faults.any(|fault| fault.kind == FaultKind::LosePrimary) {
         return Vec::new();
     }
@@ -22,7 +22,7 @@ pub(crate) fn once(timeline: &Timeline) -> Vec<Violation> {
                 "run {} started although run {} had succeeded with the same key",
                 other.number, run.number
             );
-            violations.push(Violation::new(start.at, &other.action, what));
+            violations.push(Violation::new(start.at, &*other.action, what));
         }
     }
     violations

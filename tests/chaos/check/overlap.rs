@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Violation;
 use crate::fault_kind::FaultKind;
-use crate::history::{Event, Line, Micros};
+use crate::history::{Event, Micros};
 use crate::schedule::ContenderKind;
 use crate::timeline::Timeline;
 
@@ -27,54 +27,45 @@ pub(crate) fn overlap(timeline: &Timeline) -> Vec<Violation> {
     let mut commands: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     // The time at which each run last checked that it may write.
     let mut checked: BTreeMap<u64, Micros> = BTreeMap::new();
-    for Line { at, event } in &timeline.lines {
-        if let Event::Counting { run, .. } = event {
-            checked.insert(*run, *at);
-        }
-        let Some(action) = event.action() else {
+    for line in &timeline.lines {
+        let (Some(run), Some(action)) = (line.run, line.action.as_deref()) else {
             continue;
         };
+        if let Event::Counting { .. } = line.event {
+            checked.insert(run, line.at);
+        }
         let started = commands.entry(action).or_default();
-        let what = match event {
-            Event::Started { run, alone, .. } => {
+        let what = match &line.event {
+            Event::Started { alone, .. } => {
                 let before = started.last().copied();
-                started.push(*run);
+                started.push(run);
                 match (alone, before) {
                     (true, _) => continue,
-                    (false, Some(before)) => {
-                        format!(
-                            "run {run} started while the process tree of run {before} was alive"
-                        )
-                    }
+                    (false, Some(before)) => format!(
+                        "run {run} started while the process tree of run {before} was alive"
+                    ),
                     (false, None) => {
                         format!("run {run} started while another process tree was alive")
                     }
                 }
             }
-            Event::Counted { run, .. } | Event::Refused { run, .. }
-                if was_paused(timeline, *run, checked.get(run), *at) =>
+            Event::Counted { .. } | Event::Refused { .. }
+                if was_paused(timeline, run, checked.get(&run), line.at) =>
             {
                 continue;
             }
-            Event::Counting { run, .. }
-            | Event::Counted { run, .. }
-            | Event::Finished { run, .. }
-                if started.contains(run) && !may_be_alive(started, run) =>
+            Event::Counting { .. } | Event::Counted { .. } | Event::Finished
+                if started.contains(&run) && !may_be_alive(started, &run) =>
             {
                 format!("run {run} was alive after a later command had started")
             }
-            Event::Refused { run, .. } if timeline.is_refused_after_loss(*run) => continue,
-            Event::Refused {
-                run,
-                token,
-                highest,
-                ..
-            } => format!(
+            Event::Refused { .. } if timeline.is_refused_after_loss(run) => continue,
+            Event::Refused { token, highest } => format!(
                 "the store refused token {token} of run {run} after it had accepted token {highest}"
             ),
             _ => continue,
         };
-        violations.push(Violation::new(*at, action, what));
+        violations.push(Violation::new(line.at, action, what));
     }
     violations
 }

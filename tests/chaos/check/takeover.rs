@@ -38,12 +38,10 @@ pub(crate) fn takeover(timeline: &Timeline) -> Vec<Violation> {
             due.fault.kind, due.run.number
         );
         (took > promised + ALLOWANCE + stalled)
-            .then(|| Violation::new(due.fault.at, &due.run.action, what))
+            .then(|| Violation::new(due.fault.at, &*due.run.action, what))
     };
-    due_takeovers(timeline)
-        .iter()
-        .filter_map(violation)
-        .collect()
+    let due = due_takeovers(timeline);
+    due.iter().filter_map(violation).collect()
 }
 
 /// Returns the time for which the waiters may leave the lease of `run` to dead waiters. It is 0 if no waiter can have
@@ -56,28 +54,24 @@ fn priority_of_stale_entries(timeline: &Timeline, run: &Run, end: Micros) -> Mic
         _ => false,
     };
     let is_recent = |fault: &Fault| fault.at < end && fault.until.saturating_add(STALE_ENTRY) > end;
-    let mut faults = timeline.faults.iter();
+    let mut faults = timeline.faults.values();
     match faults.any(|fault| leaves_entry(fault) && is_recent(fault)) {
         true => ENTRY_PRIORITY,
         false => 0,
     }
 }
 
-/// Returns, for each fault of this kind, the time from the fault to the take-over minus the ttl, in microseconds. The
-/// times are sorted. dlock promises at most 1 s for a killed parent and 2 s for a frozen parent.
+/// Returns, for each fault of this kind, the time from the fault to the take-over minus the ttl, in microseconds. dlock
+/// promises at most 1 s for a killed parent and 2 s for a frozen parent.
 pub(crate) fn latencies(timeline: &Timeline, kind: FaultKind) -> Vec<i64> {
     let beyond_ttl = |due: &Due| {
         let took = due.next?.saturating_sub(due.fault.at);
         let ttl = due.run.plan.ttl * 1_000;
         Some(took.cast_signed() - ttl.cast_signed())
     };
-    let mut latencies: Vec<i64> = due_takeovers(timeline)
-        .iter()
-        .filter(|due| due.fault.kind == kind)
-        .filter_map(beyond_ttl)
-        .collect();
-    latencies.sort_unstable();
-    latencies
+    let due = due_takeovers(timeline).into_iter();
+    let of_kind = due.filter(|due| due.fault.kind == kind);
+    of_kind.filter_map(|due| beyond_ttl(&due)).collect()
 }
 
 /// Returns the number of commands that were started on a lease that the previous holder had not released.
@@ -95,12 +89,10 @@ fn had_released(timeline: &Timeline, run: &Run, next: Start) -> bool {
     let Some(end) = &run.end else {
         return false;
     };
-    let was_frozen = timeline
-        .faults_of(run.number)
-        .any(|fault| fault.kind.freezes_parent() && fault.at < next.at);
-    let failed = ["cannot release", "was lost before the command"]
-        .iter()
-        .any(|text| end.stderr.contains(text));
+    let mut faults = timeline.faults_of(run.number);
+    let was_frozen = faults.any(|fault| fault.kind.freezes_parent() && fault.at < next.at);
+    let failures = ["cannot release", "was lost before the command"];
+    let failed = failures.iter().any(|text| end.stderr.contains(text));
     end.signal.is_none() && !failed && !(was_frozen && end.at > next.at)
 }
 
@@ -126,10 +118,8 @@ fn due_takeovers<'s>(timeline: &'s Timeline) -> Vec<Due<'s>> {
         }
         // No take-over is due if the command had not started or had already finished.
         let held = run.start?.at < at && run.finished.is_none_or(|finished| finished > at);
-        let has_waiter = timeline
-            .runs
-            .values()
-            .any(|waiter| was_waiting(timeline, waiter, run, at));
+        let mut runs = timeline.runs.values();
+        let has_waiter = runs.any(|waiter| was_waiting(timeline, waiter, run, at));
         let next = grants.get(run.action.as_str())?.iter();
         let next = next.map(|(_, start)| start.at).find(|start| *start > at);
         // No waiter can take over while the server is down. An earlier fault of the server or the network may also
@@ -144,7 +134,7 @@ fn due_takeovers<'s>(timeline: &'s Timeline) -> Vec<Due<'s>> {
             next,
         })
     };
-    timeline.faults.iter().filter_map(due).collect()
+    timeline.faults.values().filter_map(due).collect()
 }
 
 /// Returns true if `waiter` waited for the lease of `holder` at `at` or soon after, and was not affected by a fault

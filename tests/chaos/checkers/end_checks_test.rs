@@ -1,542 +1,319 @@
 //! Tests with histories in which a waiter waits too long, or a run is killed without a cause or exits with an incorrect
 //! status.
 
-use super::history_builder::{ACTION, HistoryBuilder, hold_plan, plan};
+use super::history_text::{assert_with, timeline, violations, violations_at};
 use crate::check::{
     bystanders, cause, excused, latencies, min_hold, once, once_runs, session_checks, takeovers,
 };
 use crate::fault_kind::FaultKind;
-use crate::history::Event;
-use crate::schedule::{ExecOption, Plan, Shape};
 
 const TAKEOVER: &str = "a lease is taken over in time";
 const CAUSE: &str = "no run of dlock ends without a documented cause";
 const SERVED: &str = "every contender is served after the faults";
 
 /// Faults of a server and of the nodes of a cluster.
-const OUTAGES: [FaultKind; 7] = [
-    FaultKind::FreezeServer,
-    FaultKind::KillNode,
-    FaultKind::RestartNode,
-    FaultKind::FreezeNode,
-    FaultKind::IsolateNode,
-    FaultKind::SwitchPrimary,
-    FaultKind::LosePrimary,
+const OUTAGES: [&str; 7] = [
+    "freeze-server",
+    "kill-node",
+    "restart-node",
+    "freeze-node",
+    "isolate-node",
+    "switch-primary",
+    "lose-primary",
 ];
 
-/// Returns a history of a holder with a fault at 10 s, and a waiter whose command starts at `next` milliseconds.
-fn taken_over(kind: FaultKind, until: u64, next: u64) -> HistoryBuilder {
-    taken_over_at("processes", kind, until, next)
+/// A complete run of the only holder, and the quiet phase after it.
+const GOOD: &str = "1000-5000 run 1 10, 9000 quiet";
+
+/// Returns a history of a holder whose parent is killed at 10 s, and a waiter whose command starts at `next`
+/// milliseconds.
+fn killed(next: u64) -> String {
+    let holder = "10000-10001 kill-parent 1, 10010 dead 1, 10010 killed 1 9";
+    format!("{holder}, {}", taken_over(next))
 }
 
-fn taken_over_at(site: &'static str, kind: FaultKind, until: u64, next: u64) -> HistoryBuilder {
-    let builder = HistoryBuilder::at(site)
-        .launched(8_000, 1)
-        .started(8_100, 1, 10)
-        .fault(10_000, until, kind, Some(1))
-        .launched(8_500, 2)
-        .started(next, 2, 11)
-        .finished(next + 50, 2)
-        .dead(next + 60, 2)
-        .ended(next + 70, 2, 0)
-        .quiet(30_000)
-        .overdue(31_000);
-    match kind {
-        FaultKind::KillParent => builder.dead(10_010, 1).killed(10_010, 1),
-        _ => builder.dead(11_800, 1).ended(until + 10, 1, 76),
-    }
+/// Returns a history of a holder whose parent is frozen at 10 s.
+fn frozen(until: u64, next: u64) -> String {
+    let ended = until + 10;
+    let holder = format!("10000-{until} freeze-parent-long 1, 11800 dead 1, {ended} ended 1 76");
+    format!("{holder}, {}", taken_over(next))
+}
+
+fn taken_over(next: u64) -> String {
+    let [finished, dead, ended] = [50, 60, 70].map(|after| next + after);
+    let waiter = format!("8500 launched 2, {next} started 2 11, {finished} finished 2");
+    let ends = format!("{dead} dead 2, {ended} ended 2 0, 30000 quiet, 31000 overdue");
+    format!("8000 launched 1, 8100 started 1 10, {waiter}, {ends}")
 }
 
 #[test]
 fn late_takeover_is_reported() {
     // The limit is the sum of the ttl (2 s), the promised 1 s and the tolerance (1.5 s).
-    assert_eq!(
-        taken_over(FaultKind::KillParent, 10_001, 14_600).violations(),
-        [TAKEOVER]
-    );
-    assert!(
-        taken_over(FaultKind::KillParent, 10_001, 14_400)
-            .violations()
-            .is_empty()
-    );
+    assert!(violations(&killed(14_400)).is_empty());
+    assert_eq!(violations(&killed(14_600)), [TAKEOVER]);
     // The limit is the sum of the ttl (2 s), the promised 2 s and the tolerance (1.5 s).
-    let frozen = |next| taken_over(FaultKind::FreezeParentLong, 20_000, next).violations();
-    assert_eq!(frozen(15_600), [TAKEOVER]);
-    assert!(frozen(15_400).is_empty());
+    assert!(violations(&frozen(20_000, 15_400)).is_empty());
+    assert_eq!(violations(&frozen(20_000, 15_600)), [TAKEOVER]);
     // The holder resumes after half a second and can still renew its lease.
-    let resumed = taken_over(FaultKind::FreezeParentLong, 10_500, 15_600).violations();
+    let resumed = violations(&frozen(10_500, 15_600));
     assert!(!resumed.contains(&TAKEOVER), "{resumed:?}");
 }
 
 #[test]
 fn takeovers_are_counted_and_timed() {
-    let timeline = taken_over(FaultKind::KillParent, 10_001, 12_800).timeline();
-    assert_eq!(takeovers(&timeline), 1);
-    assert_eq!(latencies(&timeline, FaultKind::KillParent), [800_000]);
-    let handed_over = HistoryBuilder::default().complete_run(1_000, 2_000, 1, 1);
-    let timeline = handed_over.complete_run(1_500, 3_000, 2, 2).timeline();
-    assert_eq!(takeovers(&timeline), 0);
+    let taken_over = timeline(&killed(12_800));
+    assert_eq!(takeovers(&taken_over), 1);
+    assert_eq!(latencies(&taken_over, FaultKind::KillParent), [800_000]);
+    let handed_over = timeline("1000-2000 run 1 1, 1500-3000 run 2 2");
+    assert_eq!(takeovers(&handed_over), 0);
 }
 
 #[test]
 fn takeover_during_or_after_a_server_outage_is_not_reported() {
     for kind in OUTAGES {
-        let frozen = |from| {
-            let builder = taken_over(FaultKind::KillParent, 10_001, 14_600);
-            builder.fault(from, from + 200, kind, None)
-        };
-        assert!(frozen(9_000).violations().is_empty(), "{kind}");
-        assert!(frozen(11_000).violations().is_empty(), "{kind}");
-        assert_eq!(
-            frozen(15_000).violations(),
-            [TAKEOVER],
-            "{kind}: the outage began after the take-over was due"
-        );
+        let late = killed(14_600);
+        assert_with(&late, &format!("9000-9200 {kind}"), []);
+        assert_with(&late, &format!("11000-11200 {kind}"), []);
+        // This outage begins after the take-over was due.
+        assert_with(&late, &format!("15000-15200 {kind}"), [TAKEOVER]);
     }
 }
 
 #[test]
 fn takeover_after_the_priority_of_a_stale_queue_entry_is_not_reported() {
+    let is_late = |site, kind, next| {
+        let waiter = "1000 launched 3, 3000 killed 3 9";
+        let history = format!("{}, {waiter}, 2990-3000 {kind}", killed(next));
+        violations_at(site, &history).contains(&TAKEOVER)
+    };
     // The limit is the sum of the ttl (2 s), the promised 1 s, the priority of a queue entry (3 s) and the tolerance
     // (1.5 s).
-    let (in_time, late) = (17_400, 17_600);
-    let after = |site, kind, until, next| {
-        let builder = taken_over_at(site, FaultKind::KillParent, 10_001, next);
-        let waiter = (kind == FaultKind::KillWaiter).then_some(3);
-        let builder = builder.launched(until - 2_000, 3).killed(until, 3);
-        let violations = builder.fault(until - 10, until, kind, waiter).violations();
-        violations.contains(&TAKEOVER)
-    };
     for (site, kind) in [
-        ("nodes", FaultKind::KillWaiter),
-        ("nodes", FaultKind::KillNode),
-        ("members", FaultKind::SwitchPrimary),
-        ("fail-over", FaultKind::LosePrimary),
+        ("nodes", "kill-waiter 3"),
+        ("nodes", "kill-node"),
+        ("members", "switch-primary"),
+        ("fail-over", "lose-primary"),
     ] {
-        assert!(!after(site, kind, 3_000, in_time), "{site}, {kind}");
-        assert!(after(site, kind, 3_000, late), "{site}, {kind}");
+        assert!(!is_late(site, kind, 17_400), "{site}, {kind}");
+        assert!(is_late(site, kind, 17_600), "{site}, {kind}");
     }
-    assert!(
-        after("processes", FaultKind::KillWaiter, 3_000, 14_600),
-        "a single server knows that the session of a killed waiter has ended"
-    );
-    assert!(
-        after("fail-over", FaultKind::KillWaiter, 3_000, 14_600),
-        "the primary knows that the session of a killed waiter has ended"
-    );
+    // A single server, or the primary, knows that the session of a killed waiter has ended.
+    for site in ["processes", "fail-over"] {
+        assert!(is_late(site, "kill-waiter 3", 14_600), "{site}");
+    }
 }
 
-/// Returns a history of a run that exits with `status` before its command has finished.
-fn stopped(status: i32) -> HistoryBuilder {
-    HistoryBuilder::default()
-        .launched(1_000, 1)
-        .started(1_100, 1, 10)
-        .dead(3_000, 1)
-        .ended(3_010, 1, status)
-        .quiet(30_000)
-        .overdue(31_000)
+/// Returns a history of a run that exits with `status` before its command has finished. `fields` are those of its plan.
+fn stopped_with(status: i32, fields: &str) -> String {
+    let run = format!("1000 launched 1{fields}, 1100 started 1 10, 3000 dead 1");
+    format!("{run}, 3010 ended 1 {status}, 30000 quiet, 31000 overdue")
+}
+
+fn stopped(status: i32) -> String {
+    stopped_with(status, "")
 }
 
 #[test]
 fn lease_lost_without_a_cause_is_reported() {
-    assert_eq!(stopped(76).violations(), [CAUSE]);
+    let lost = stopped(76);
+    assert_eq!(violations(&lost), [CAUSE]);
     for kind in OUTAGES {
-        let outage = |length: u64| stopped(76).fault(1_200, 1_200 + length, kind, None);
-        assert_eq!(
-            outage(300).violations(),
-            [CAUSE],
-            "{kind}: every lease tolerates an outage of 0.3 s"
-        );
-        assert!(outage(1_500).violations().is_empty(), "{kind}");
+        // Every lease tolerates an outage of 0.3 s.
+        assert_with(&lost, &format!("1200-1500 {kind}"), [CAUSE]);
+        assert_with(&lost, &format!("1200-2700 {kind}"), []);
     }
-}
-
-#[test]
-fn tolerated_faults_do_not_explain_a_lost_lease() {
     for kind in [
-        FaultKind::HourForward,
-        FaultKind::HourBack,
-        FaultKind::DoubleSpeed,
-        FaultKind::KillSession,
-        FaultKind::LoseReply,
-        FaultKind::ErrorReply,
-        FaultKind::StopReader,
-        FaultKind::ResetConnections,
+        "hour-forward",
+        "hour-back",
+        "double-speed",
+        "kill-session",
+        "lose-reply",
+        "error-reply",
+        "stop-reader",
+        "reset-connections",
     ] {
-        let builder = stopped(76).fault(1_200, 2_900, kind, None);
-        assert_eq!(builder.violations(), [CAUSE], "{kind}");
+        assert_with(&lost, &format!("1200-2900 {kind}"), [CAUSE]);
     }
 }
 
 #[test]
 fn operator_release_explains_only_the_loss_of_the_current_lease() {
-    let released = |status, at| stopped(status).fault(at, at + 50, FaultKind::Release, Some(1));
-    assert!(released(76, 2_900).violations().is_empty());
-    assert_eq!(
-        released(137, 2_900).violations(),
-        [CAUSE],
-        "a release does not kill a command with SIGKILL"
-    );
-    assert_eq!(
-        released(76, 3_500).violations(),
-        [CAUSE],
-        "the release was later than the end of the run"
-    );
-    let other_action = stopped(76).fault_at("processes", 2_900, 2_950, FaultKind::Release);
-    assert_eq!(
-        other_action.violations(),
-        [CAUSE],
-        "the release was for another action"
-    );
-    let before = HistoryBuilder::default()
-        .fault(1_000, 1_050, FaultKind::Release, Some(7))
-        .launched(1_000, 1)
-        .started(2_500, 1, 10)
-        .dead(3_000, 1)
-        .ended(3_010, 1, 76)
-        .quiet(30_000)
-        .overdue(31_000);
-    assert_eq!(
-        before.violations(),
-        [CAUSE],
-        "the release was for an earlier run"
-    );
+    assert_with(&stopped(76), "2900-2950 release 1", []);
+    // A release does not kill a command with SIGKILL.
+    assert_with(&stopped(137), "2900-2950 release 1", [CAUSE]);
+    // The release is later than the end of the run, or of another action.
+    assert_with(&stopped(76), "3500-3550 release 1", [CAUSE]);
+    assert_with(&stopped(76), "2900-2950 release", [CAUSE]);
+    // The release is of an earlier run.
+    let later = stopped(76).replace("1100 started", "2500 started");
+    assert_with(&later, "1000-1050 release 7", [CAUSE]);
 }
 
 #[test]
-fn exit_after_a_signal_needs_a_matching_fault() {
+fn exit_needs_a_matching_fault() {
     for (status, kind) in [
-        (137, FaultKind::KillCommand),
-        (143, FaultKind::TermParent),
-        (76, FaultKind::KillMonitor),
-        (76, FaultKind::FreezeParentNear),
+        (137, "kill-command"),
+        (143, "term-parent"),
+        (76, "kill-monitor"),
+        (76, "freeze-parent-near"),
     ] {
-        assert_eq!(stopped(status).violations(), [CAUSE], "{status}");
-        let builder = stopped(status).fault(2_500, 2_600, kind, Some(1));
-        assert!(builder.violations().is_empty(), "{status} after {kind}");
-        let builder = stopped(status).fault(2_500, 2_600, kind, Some(7));
-        assert_eq!(
-            builder.violations(),
-            [CAUSE],
-            "{status} after {kind} of another run"
-        );
+        assert_eq!(violations(&stopped(status)), [CAUSE], "{status}");
+        assert_with(&stopped(status), &format!("2500-2600 {kind} 1"), []);
+        // A fault of another run.
+        assert_with(&stopped(status), &format!("2500-2600 {kind} 7"), [CAUSE]);
     }
-    let builder = HistoryBuilder::default()
-        .launched(1_000, 1)
-        .killed(2_000, 1);
-    let builder = builder.complete_run(3_000, 3_500, 2, 1).quiet(9_000);
-    assert_eq!(builder.violations(), [CAUSE]);
+    // 0 is a success without a finished command.
+    for status in [0, 64, 69, 70, 75, 77, 78, 101, 126, 127, 134] {
+        assert_eq!(violations(&stopped(status)), [CAUSE], "{status}");
+    }
+    assert_with(GOOD, "1000 launched 2, 2000 killed 2 9", [CAUSE]);
 }
 
 #[test]
 fn only_a_second_stop_request_explains_a_killed_command() {
-    let once = |at, kind, run| stopped(137).fault(at, at + 10, kind, Some(run));
-    assert_eq!(once(1_050, FaultKind::TermWaiter, 1).violations(), [CAUSE]);
-    let twice = |run| {
-        once(1_050, FaultKind::TermWaiter, 1).fault(2_900, 2_910, FaultKind::TermParent, Some(run))
-    };
-    assert!(twice(1).violations().is_empty());
-    assert_eq!(
-        twice(7).violations(),
-        [CAUSE],
-        "the second request was for another run"
-    );
+    let once = format!("{}, 1050-1060 term-waiter 1", stopped(137));
+    assert_eq!(violations(&once), [CAUSE]);
+    assert_with(&once, "2900-2910 term-parent 1", []);
+    // The second request is for another run.
+    assert_with(&once, "2900-2910 term-parent 7", [CAUSE]);
 }
 
 #[test]
 fn dlock_dies_of_sigterm_only_before_its_first_output() {
-    let waiter = |kind, run| {
-        let builder = HistoryBuilder::default()
-            .complete_run(1_000, 5_000, 1, 10)
-            .quiet(9_000);
-        let builder = builder.launched(2_000, 2).killed_by(2_300, 2, 15);
-        builder.fault(2_200, 2_201, kind, Some(run)).violations()
-    };
-    assert!(waiter(FaultKind::TermWaiter, 2).is_empty());
-    assert_eq!(waiter(FaultKind::TermWaiter, 1), [CAUSE]);
-    assert_eq!(waiter(FaultKind::KillSession, 2), [CAUSE]);
-    let holder = HistoryBuilder::default()
-        .launched(1_000, 1)
-        .started(1_100, 1, 10);
-    let holder = holder.fault(2_000, 2_001, FaultKind::TermParent, Some(1));
-    let holder = holder.dead(2_100, 1).killed_by(2_200, 1, 15).quiet(9_000);
-    assert_eq!(holder.violations(), [CAUSE]);
-}
-
-#[test]
-fn status_without_a_matching_fault_is_reported() {
-    for status in [64, 69, 70, 75, 77, 78, 101, 126, 127, 134] {
-        assert_eq!(stopped(status).violations(), [CAUSE], "{status}");
-    }
-}
-
-#[test]
-fn success_without_a_finished_command_is_reported() {
-    assert_eq!(stopped(0).violations(), [CAUSE]);
+    let waiter = format!("{GOOD}, 2000 launched 2, 2300 killed 2 15");
+    assert_with(&waiter, "2200-2201 term-waiter 2", []);
+    assert_with(&waiter, "2200-2201 term-waiter 1", [CAUSE]);
+    assert_with(&waiter, "2200-2201 kill-session 2", [CAUSE]);
+    let holder = "1000 launched 1, 1100 started 1 10, 2100 dead 1, 2200 killed 1 15, 9000 quiet";
+    assert_with(holder, "2000-2001 term-parent 1", [CAUSE]);
 }
 
 #[test]
 fn success_after_a_lost_lease_is_reported() {
-    let revoked = |at| {
-        let action = "processes-1".to_owned();
-        let builder = HistoryBuilder::default().complete_run(1_000, 2_000, 1, 10);
-        let builder = builder.event(at, Event::Revoked { run: 1, action });
-        builder.quiet(9_000).violations()
-    };
-    assert_eq!(revoked(1_500), [CAUSE], "revoked while the command ran");
-    assert!(
-        revoked(1_999).is_empty(),
-        "revoked when the command had finished"
-    );
+    assert_with(GOOD, "3000 revoked 1", [CAUSE]);
+    // At this time, the command has finished.
+    assert_with(GOOD, "4999 revoked 1", []);
 
     // The database has lost the grant of run 1, so that run 2 may start beside it. The status must say so.
-    let beside = |status| {
-        let builder = HistoryBuilder::default()
-            .launched(1_000, 1)
-            .started(1_100, 1, 10)
-            .started(1_500, 2, 11)
-            .finished(2_000, 1)
-            .ended(2_010, 1, status);
-        let violations = cause(&builder.launched(1_400, 2).quiet(9_000).timeline());
-        violations
-            .iter()
-            .map(|violation| violation.what.clone())
-            .collect::<Vec<_>>()
-    };
-    let found = beside(0);
-    assert!(
-        found.len() == 1 && found[0].contains("run 2 had started"),
-        "{found:?}"
-    );
+    let first = "1000 launched 1, 1100 started 1 10, 2000 finished 1, 2010 ended 1 0";
+    let beside = format!("{first}, 1400 launched 2, 1500 started 2 11, 9000 quiet");
+    let found = cause(&timeline(&beside));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].what.contains("run 2 had started"), "{found:?}");
 }
 
 #[test]
 fn skipped_run_needs_a_success_just_before() {
-    let skipped = |option, exit| {
-        let plan = Plan { option, ..plan() };
-        let other = Plan {
-            exit,
-            ..self::plan()
-        };
-        let builder = HistoryBuilder::default()
-            .launched_with(1_000, 1, other)
-            .started(1_100, 1, 10)
-            .finished(1_900, 1)
-            .dead(1_910, 1)
-            .ended(1_920, 1, exit);
-        let builder = builder.launched_with(1_500, 2, plan).ended(1_930, 2, 0);
-        builder.quiet(9_000).violations()
+    let other = |exit| {
+        let start = format!("1000 launched 1 exit={exit}, 1100 started 1 10, 1900 finished 1");
+        format!("{start}, 1910 dead 1, 1920 ended 1 {exit}, 1930 ended 2 0, 9000 quiet")
     };
-    assert!(skipped(Some(ExecOption::OncePer), 0).is_empty());
-    assert_eq!(skipped(None, 0), [CAUSE]);
-    assert_eq!(skipped(Some(ExecOption::OncePer), 3), [CAUSE]);
+    assert_with(&other(0), "1500 launched 2 option=once-per", []);
+    assert_with(&other(0), "1500 launched 2", [CAUSE]);
+    assert_with(&other(3), "1500 launched 2 option=once-per", [CAUSE]);
 }
 
 #[test]
 fn start_after_a_success_with_the_same_key_is_reported() {
-    let found = |numbers: [u64; 2], statuses: [i32; 2], starts: bool| {
-        let option = Some(ExecOption::Once);
-        let [first, second] = numbers;
-        let builder = HistoryBuilder::default()
-            .launched_with(1_000, first, Plan { option, ..plan() })
-            .started(1_100, first, 10)
-            .finished(1_200, first)
-            .dead(1_210, first)
-            .ended(1_220, first, statuses[0])
-            .launched_with(1_300, second, Plan { option, ..plan() });
-        let builder = match starts {
-            true => builder.started(1_400, second, 11).finished(1_500, second),
-            false => builder,
-        };
-        let timeline = builder.ended(1_600, second, statuses[1]).timeline();
-        (
-            once(&timeline).len(),
-            cause(&timeline).len(),
-            once_runs(&timeline),
-        )
+    let history = |second: u64, status: i32, start: &str| {
+        let first = "1000 launched 1 option=once, 1100 started 1 10, 1200 finished 1, 1210 dead 1";
+        let other = format!("1300 launched {second} option=once, {start}1600 ended {second} 0");
+        timeline(&format!("{first}, 1220 ended 1 {status}, {other}"))
     };
-    assert_eq!(found([1, 2], [0, 0], true).0, 1);
-    assert_eq!(found([1, 2], [3, 0], true).0, 0, "the first run failed");
-    assert_eq!(found([1, 1_002], [0, 0], true).0, 0, "another key");
-    assert_eq!(found([1, 2], [0, 0], false), (0, 0, (1, 1)));
-    assert_eq!(
-        found([1, 1_002], [0, 0], false).1,
-        1,
-        "a skip without a success"
-    );
+    let starts = |second, status| {
+        let start = format!("1400 started {second} 11, 1500 finished {second}, ");
+        once(&history(second, status, &start)).len()
+    };
+    assert_eq!(starts(2, 0), 1);
+    assert_eq!(starts(2, 3), 0, "the first run failed");
+    assert_eq!(starts(1_002, 0), 0, "another key");
+    let skipped = history(2, 0, "");
+    assert_eq!(once(&skipped).len(), 0);
+    assert_eq!(cause(&skipped).len(), 0);
+    assert_eq!(once_runs(&skipped), (1, 1));
+    let skipped = history(1_002, 0, "");
+    assert_eq!(cause(&skipped).len(), 1, "a skip without a success");
 }
 
 #[test]
 fn start_within_the_minimum_time_of_a_lock_is_reported() {
-    let next = |at: u64, status| {
-        let option = Some(ExecOption::MinHold(4_000));
-        let builder = HistoryBuilder::default()
-            .launched_with(1_000, 1, Plan { option, ..plan() })
-            .started(1_100, 1, 10)
-            .finished(1_200, 1)
-            .dead(1_210, 1)
-            .ended(1_220, 1, status);
-        let builder = builder.launched(1_300, 2).started(at, 2, 11);
-        min_hold(&builder.timeline()).len()
+    let next = |at: u64, status: i32| {
+        let run = r#"1000 launched 1 option={"min-hold":4000}, 1100 started 1 10, 1200 finished 1"#;
+        let ended = format!("1210 dead 1, 1220 ended 1 {status}, 1300 launched 2");
+        min_hold(&timeline(&format!("{run}, {ended}, {at} started 2 11"))).len()
     };
     assert_eq!(next(3_900, 0), 1);
-    assert_eq!(
-        next(4_200, 0),
-        0,
-        "the grant may be a second before the start"
-    );
+    assert_eq!(next(4_200, 0), 0, "the grant may be a second earlier");
     assert_eq!(next(3_900, 76), 0, "the lease was lost");
 }
 
 #[test]
 fn ended_session_of_another_program_is_reported() {
-    let checked = |is_alive| {
-        let session = |run| Event::Session {
-            action: "processes-1".to_owned(),
-            run,
-            is_alive,
-        };
-        let builder = HistoryBuilder::default().event(1_000, session(None));
-        let timeline = builder.event(1_100, session(Some(3))).timeline();
+    for (state, expected) in [("alive", 0), ("ended", 2)] {
+        let timeline = timeline(&format!("1000 session - {state}, 1100 session 3 {state}"));
         assert_eq!(session_checks(&timeline), 2);
-        bystanders(&timeline).len()
-    };
-    assert_eq!(checked(true), 0);
-    assert_eq!(checked(false), 2);
+        assert_eq!(bystanders(&timeline).len(), expected);
+    }
 }
 
 #[test]
-fn wait_timeout_is_explained_only_with_a_wait_limit() {
-    let timed_out = |wait| {
-        let plan = Plan { wait, ..plan() };
-        let builder = HistoryBuilder::default().complete_run(1_000, 5_000, 1, 10);
-        let builder = builder.launched_with(1_500, 2, plan).ended(2_500, 2, 75);
-        builder.quiet(9_000).violations()
-    };
-    assert!(timed_out(Some(1_000)).is_empty());
-    assert_eq!(timed_out(None), [CAUSE]);
-}
+fn wait_timeout_and_unreachable_server_need_a_wait_limit_or_earlier_sessions() {
+    let timed_out = format!("{GOOD}, 2500 ended 2 75");
+    assert_with(&timed_out, "1500 launched 2 wait=1000", []);
+    assert_with(&timed_out, "1500 launched 2", [CAUSE]);
 
-#[test]
-fn unreachable_is_explained_only_with_a_wait_limit_and_an_outage() {
-    let timed_out = |wait, outage: u64| {
-        let plan = Plan { wait, ..plan() };
-        let builder = HistoryBuilder::default().complete_run(1_000, 1_400, 1, 10);
-        let builder = builder.fault(1_600, 1_600 + outage, FaultKind::FreezeServer, None);
-        let builder = builder.launched_with(1_500, 2, plan).ended(2_500, 2, 69);
-        builder.quiet(9_000).violations()
-    };
-    assert!(timed_out(Some(500), 800).is_empty());
-    assert_eq!(timed_out(None, 800), [CAUSE]);
-    assert_eq!(timed_out(Some(500), 100), [CAUSE]);
-}
+    let (outage, short) = ("1600-2400 freeze-server", "1600-1700 freeze-server");
+    let unreachable = "1000-1400 run 1 10, 2500 ended 2 69, 9000 quiet, 1500 launched 2";
+    let limited = format!("{unreachable} wait=500");
+    assert_with(&limited, outage, []);
+    assert_with(&limited, short, [CAUSE]);
+    assert_with(unreachable, outage, [CAUSE]);
 
-#[test]
-fn unreachable_before_the_command_needs_earlier_sessions_and_an_outage() {
-    let ended = |stderr, outage: u64| {
-        let builder = HistoryBuilder::default().complete_run(1_000, 1_400, 1, 10);
-        let builder = builder.fault(1_600, 1_600 + outage, FaultKind::FreezeServer, None);
-        let builder = builder
-            .launched(1_500, 2)
-            .ended_and_said(3_500, 2, 69, stderr);
-        builder.quiet(9_000).violations()
-    };
-    let left = "dlock: a session, which an earlier run of a left on the server, has not ended, and the lease of a cannot be \
-                renewed";
-    assert!(ended(left, 800).is_empty());
-    assert_eq!(ended(left, 100), [CAUSE]);
-    assert_eq!(ended("", 800), [CAUSE]);
+    let left = "2 69 dlock: a session, which an earlier run of a left on the server, has not ended, and the lease";
+    let sessions = unreachable.replace("2 69", left);
+    assert_with(&sessions, outage, []);
+    assert_with(&sessions, short, [CAUSE]);
 }
 
 #[test]
 fn stalled_machine_explains_a_lost_lease() {
-    let stalled = |site: Option<&str>, micros| {
-        let site = site.map(str::to_owned);
-        stopped(76).event(2_500, Event::Stalled { site, micros })
-    };
-    assert!(stalled(None, 900_000).violations().is_empty());
-    assert_eq!(
-        excused(&stalled(None, 900_000).timeline()).len(),
-        1,
-        "the run counts as excused"
-    );
-    assert!(stalled(Some("processes"), 900_000).violations().is_empty());
-    assert!(stalled(Some("clocks"), 900_000).violations().is_empty());
-    assert_eq!(stalled(None, 210_000).violations(), [CAUSE]);
-    let twice = stalled(None, 210_000).event(
-        2_510,
-        Event::Stalled {
-            site: None,
-            micros: 210_000,
-        },
-    );
-    assert_eq!(
-        twice.violations(),
-        [CAUSE],
-        "the overlapping time of two stalls counts once"
-    );
-    let other_action = stalled(Some("restarts"), 900_000);
-    let other_action = other_action.fault_at("restarts", 1_500, 2_400, FaultKind::FreezeServer);
-    assert_eq!(
-        other_action.violations(),
-        [CAUSE],
-        "a frozen server does not explain a lost lease on another site"
-    );
+    let lost = stopped(76);
+    assert_with(&lost, "2500 stalled 900", []);
+    assert_with(&lost, "2500 stalled 900 processes", []);
+    assert_with(&lost, "2500 stalled 900 clocks", []);
+    assert_with(&lost, "2500 stalled 210", [CAUSE]);
+    // The overlapping time of two stalls counts once.
+    assert_with(&lost, "2500 stalled 210, 2510 stalled 210", [CAUSE]);
+    // A frozen server does not explain a lost lease on another site.
+    let elsewhere = "2500 stalled 900 restarts, 1500-2400 freeze-server @restarts";
+    assert_with(&lost, elsewhere, [CAUSE]);
+    let stalled = timeline(&format!("{lost}, 2500 stalled 900"));
+    assert_eq!(excused(&stalled).len(), 1);
 }
 
 #[test]
 fn contender_that_is_not_served_is_reported() {
-    let good = || {
-        HistoryBuilder::default()
-            .complete_run(1_000, 2_000, 1, 10)
-            .quiet(3_000)
-    };
-    assert_eq!(
-        good().launched(2_000, 2).overdue(9_000).violations(),
-        [SERVED]
-    );
-    let builder = good().launched(2_000, 2).overdue(9_000).killed(9_100, 2);
-    assert_eq!(builder.violations(), [SERVED], "killed by the runner");
-    let builder = good().launched(4_000, 2).ended(4_100, 2, 76);
-    assert!(
-        builder.violations().contains(&SERVED),
-        "stopped after the faults"
-    );
-    let hold = || good().launched_with(4_000, 2, hold_plan(Shape::Plain));
-    let builder = hold().started(4_050, 2, 11).ended(5_100, 2, 69);
-    assert!(builder.violations().contains(&SERVED), "not finished");
-    let finished = hold().started(4_050, 2, 11).finished(4_060, 2);
-    let finished = finished.dead(4_070, 2).ended(5_100, 2, 69);
-    assert_eq!(finished.violations(), [CAUSE]);
-}
-
-#[test]
-fn run_without_grants_is_a_violation() {
-    assert_eq!(HistoryBuilder::default().violations(), [SERVED]);
-    assert_eq!(
-        HistoryBuilder::default().quiet(1_000).violations(),
-        [SERVED]
-    );
+    let good = "1000-2000 run 1 10, 3000 quiet";
+    assert_with(good, "2000 launched 2, 9000 overdue", [SERVED]);
+    let killed_by_the_runner = "2000 launched 2, 9000 overdue, 9100 killed 2 9";
+    assert_with(good, killed_by_the_runner, [SERVED]);
+    assert_with(good, "4000 launched 2, 4100 ended 2 76", [CAUSE, SERVED]);
+    let hold =
+        format!("{good}, 4000 launched 2 kind=hold-json, 4050 started 2 11, 5100 ended 2 69");
+    assert!(violations(&hold).contains(&SERVED), "not finished");
+    assert_with(&hold, "4060 finished 2, 4070 dead 2", [CAUSE]);
+    // There is no grant.
+    assert_eq!(violations("1000 quiet"), [SERVED]);
+    assert_eq!(violations("1000 overdue"), [SERVED], "no quiet phase");
 }
 
 /// A revoked lease whose command fails before its dlock notices the revocation, because the server does not respond.
 #[test]
 fn failure_of_a_command_is_passed_on_if_the_release_is_not_confirmed() {
     let ended = |status: i32, stderr: &str| {
-        let action = ACTION.to_owned();
-        let plan = Plan {
-            exit: status,
-            ..plan()
-        };
-        HistoryBuilder::default()
-            .launched_with(1_000, 1, plan)
-            .started(1_100, 1, 10)
-            .event(1_200, Event::Revoked { run: 1, action })
-            .finished(1_300, 1)
-            .dead(1_310, 1)
-            .ended_and_said(2_300, 1, status, stderr)
-            .quiet(9_000)
-            .violations()
+        let run = format!("1000 launched 1 exit={status}, 1100 started 1 10, 1200 revoked 1");
+        let end = format!("1300 finished 1, 1310 dead 1, 2300 ended 1 {status} {stderr}");
+        violations(&format!("{run}, {end}, 9000 quiet"))
     };
     let unreleased = "dlock: cannot release a: no response in time; it expires within 3s\n";
     assert!(ended(42, unreleased).is_empty());
@@ -546,29 +323,19 @@ fn failure_of_a_command_is_passed_on_if_the_release_is_not_confirmed() {
 
 #[test]
 fn program_of_a_hold_that_stops_without_a_cause_is_reported() {
-    let stopped = |status| {
-        HistoryBuilder::default()
-            .launched_with(1_000, 1, hold_plan(Shape::Plain))
-            .started(1_100, 1, 10)
-            .dead(3_000, 1)
-            .ended(3_010, 1, status)
-            .quiet(30_000)
-            .overdue(31_000)
-    };
+    let stopped = |status| stopped_with(status, " kind=hold-json");
     for (status, kinds) in [
-        (0, &[FaultKind::KillCommand, FaultKind::TermParent][..]),
-        (0, &[FaultKind::StopReader, FaultKind::FreezeParentNear]),
+        (0, &["kill-command", "term-parent", "stop-reader"][..]),
+        (0, &["freeze-parent-near"]),
         (69, &[]),
-        (76, &[FaultKind::FreezeParentLong]),
+        (76, &["freeze-parent-long"]),
     ] {
-        assert_eq!(stopped(status).violations(), [CAUSE], "{status}");
-        let outage = stopped(status).fault(1_200, 2_700, FaultKind::FreezeServer, None);
-        assert!(outage.violations().is_empty(), "{status}");
+        let stopped = stopped(status);
+        assert_eq!(violations(&stopped), [CAUSE], "{status}");
+        assert_with(&stopped, "1200-2700 freeze-server", []);
         for kind in kinds {
-            let builder = stopped(status).fault(2_500, 2_600, *kind, Some(1));
-            assert!(builder.violations().is_empty(), "{status} after {kind}");
+            assert_with(&stopped, &format!("2500-2600 {kind} 1"), []);
         }
     }
-    let killed = stopped(76).fault(2_500, 2_600, FaultKind::KillCommand, Some(1));
-    assert_eq!(killed.violations(), [CAUSE]);
+    assert_with(&stopped(76), "2500-2600 kill-command 1", [CAUSE]);
 }

@@ -1,10 +1,7 @@
 //! Tests with histories that contain overlapping commands, invalid tokens, incorrect counters, or processes that die
 //! too late.
 
-use super::history_builder::{HistoryBuilder, hold_plan, plan};
-use crate::fault_kind::FaultKind;
-use crate::history::Event;
-use crate::schedule::{Plan, Shape};
+use super::history_text::{assert_with, violations};
 
 const OVERLAP: &str = "no two process trees of an action run at the same time";
 const TOKENS: &str = "tokens increase in the order of the starts";
@@ -12,278 +9,143 @@ const COUNTER: &str = "a store that checks tokens loses no increment";
 const CAUSE: &str = "no run of dlock ends without a documented cause";
 const DEATHS: &str = "a process tree dies with its dlock";
 
-/// Returns a history of two successive runs without a violation.
-fn good() -> HistoryBuilder {
-    HistoryBuilder::default()
-        .complete_run(1_000, 2_000, 1, 10)
-        .complete_run(2_100, 3_000, 2, 11)
-        .quiet(25_000)
-        .overdue(30_000)
-}
+/// Two successive runs without a violation.
+const GOOD: &str = "1000-2000 run 1 10, 2100-3000 run 2 11, 25000 quiet, 30000 overdue";
+
+/// The end of a history without faults.
+const END: &str = "25000 quiet, 30000 overdue";
 
 #[test]
 fn good_history_has_no_violations() {
-    assert_eq!(good().violations(), Vec::<&str>::new());
+    assert!(violations(GOOD).is_empty());
 }
 
 #[test]
 fn failed_witness_lock_is_an_overlap() {
-    let builder = good().launched(3_100, 3).started_alone(3_200, 3, 12, false);
-    let builder = builder.dead(3_300, 3).ended(3_400, 3, 99);
-    assert_eq!(builder.violations(), [OVERLAP]);
+    let started = "3200 started 3 12 beside-another, 3300 dead 3, 3400 ended 3 99";
+    assert_with(GOOD, &format!("3100 launched 3, {started}"), [OVERLAP]);
 }
 
 #[test]
 fn event_after_a_later_start_is_an_overlap() {
-    let builder = HistoryBuilder::default()
-        .launched(1_000, 1)
-        .started(1_100, 1, 10)
-        .complete_run(1_200, 2_000, 2, 11)
-        .counted(1_300, 1, 1)
-        .counter(7_000, 1)
-        .finished(1_400, 1)
-        .dead(1_500, 1)
-        .ended(1_600, 1, 0)
-        .quiet(5_000);
+    let counts = "1300 counting 1 1, 1300 counted 1 1, 7000 counter 1";
+    let first = "1000 launched 1, 1100 started 1 10, 1400 finished 1, 1500 dead 1, 1600 ended 1 0";
     // Besides, run 1 reports a success although its lease was lost.
-    assert_eq!(builder.violations(), [OVERLAP, CAUSE]);
+    let history = format!("{first}, {counts}, 1200-2000 run 2 11");
+    assert_with(&history, "5000 quiet", [OVERLAP, CAUSE]);
 }
 
-/// Returns a history in which run 1, with the limit `limits[0]`, is alive after the start of run 2, with the limit
-/// `limits[1]` and a lower token.
-fn two_at_once(limits: [u32; 2]) -> HistoryBuilder {
-    let with = |limit| Plan { limit, ..plan() };
-    HistoryBuilder::default()
-        .launched_with(1_000, 1, with(limits[0]))
-        .launched_with(1_000, 2, with(limits[1]))
-        .started(1_100, 1, 11)
-        .started(1_200, 2, 10)
-        .finished(1_300, 1)
-        .dead(1_310, 1)
-        .ended(1_320, 1, 0)
-        .finished(1_400, 2)
-        .dead(1_410, 2)
-        .ended(1_420, 2, 0)
-        .quiet(25_000)
-        .overdue(30_000)
-}
-
+/// Run 1 is alive after the start of run 2, which has a lower token.
 #[test]
 fn commands_that_accept_others_may_run_at_once_and_start_in_any_order() {
-    assert_eq!(two_at_once([0, 2]).violations(), Vec::<&str>::new());
-    for limits in [[1, 0], [2, 1]] {
-        assert_eq!(two_at_once(limits).violations(), [OVERLAP, TOKENS, CAUSE]);
-    }
-}
-
-#[test]
-fn refused_token_is_an_overlap() {
-    let refused = Event::Refused {
-        run: 2,
-        action: "processes-1".to_owned(),
-        token: 11,
-        highest: 12,
+    let ends = "1300 finished 1, 1310 dead 1, 1320 ended 1 0, 1400 finished 2, 1410 dead 2, 1420 ended 2 0";
+    let history = format!("1100 started 1 11, 1200 started 2 10, {ends}, {END}");
+    let with = |limits: [u32; 2]| {
+        let [first, second] = limits;
+        format!("1000 launched 1 limit={first}, 1000 launched 2 limit={second}")
     };
-    assert_eq!(good().event(2_500, refused).violations(), [OVERLAP]);
+    assert_with(&history, &with([0, 2]), []);
+    assert_with(&history, &with([1, 0]), [OVERLAP, TOKENS, CAUSE]);
+    assert_with(&history, &with([2, 1]), [OVERLAP, TOKENS, CAUSE]);
 }
 
 #[test]
-fn token_that_does_not_increase_is_reported() {
+fn token_that_does_not_increase_or_is_refused_is_reported() {
+    assert_with(GOOD, "2500 refused 2 11 12", [OVERLAP]);
+    assert_with(GOOD, "3100-4000 run 3 12", []);
     for token in [11, 10, 0] {
-        let builder = good().complete_run(3_100, 4_000, 3, token);
-        assert_eq!(builder.violations(), [TOKENS], "{token}");
+        assert_with(GOOD, &format!("3100-4000 run 3 {token}"), [TOKENS]);
     }
-}
-
-/// Returns a history in which the database has a fault of `kind` from 3.2 s to 4 s, after the grant of token 11.
-fn failed_over(kind: FaultKind) -> HistoryBuilder {
-    good().fault(3_200, 4_000, kind, None)
 }
 
 #[test]
 fn lower_token_is_accepted_only_after_a_lost_grant() {
-    let next = |kind, token| failed_over(kind).complete_run(4_100, 4_500, 3, token);
-    assert!(next(FaultKind::LosePrimary, 10).violations().is_empty());
-    assert_eq!(next(FaultKind::SwitchPrimary, 10).violations(), [TOKENS]);
-    let later = next(FaultKind::LosePrimary, 10).complete_run(4_600, 5_000, 4, 10);
-    assert_eq!(
-        later.violations(),
-        [TOKENS],
-        "the new database has granted it"
-    );
-    let before =
-        good()
-            .complete_run(3_100, 3_900, 3, 10)
-            .fault(4_000, 5_000, FaultKind::LosePrimary, None);
-    assert_eq!(before.violations(), [TOKENS]);
-}
+    let (lost, switched) = ("3200-4000 lose-primary", "3200-4000 switch-primary");
+    let next = "4100-4500 run 3 10";
+    assert_with(GOOD, &format!("{lost}, {next}"), []);
+    assert_with(GOOD, &format!("{switched}, {next}"), [TOKENS]);
+    // The new database has granted the token.
+    let again = format!("{lost}, {next}, 4600-5000 run 4 10");
+    assert_with(GOOD, &again, [TOKENS]);
+    let before = "3100-3900 run 3 10, 4000-5000 lose-primary";
+    assert_with(GOOD, before, [TOKENS]);
 
-#[test]
-fn refused_token_is_accepted_only_after_a_lost_grant() {
-    let refused = |kind| {
-        let refused = Event::Refused {
-            run: 3,
-            action: "processes-1".to_owned(),
-            token: 10,
-            highest: 11,
-        };
-        let builder = failed_over(kind).launched(4_100, 3).started(4_200, 3, 10);
-        let builder = builder.event(4_300, refused).dead(4_310, 3);
-        builder.ended(4_320, 3, 98).violations()
-    };
-    assert!(refused(FaultKind::LosePrimary).is_empty());
-    assert_eq!(refused(FaultKind::SwitchPrimary), [OVERLAP, TOKENS]);
-}
+    let refused =
+        "4100 launched 3, 4200 started 3 10, 4300 refused 3 10 11, 4310 dead 3, 4320 ended 3 98";
+    assert_with(GOOD, &format!("{lost}, {refused}"), []);
+    assert_with(GOOD, &format!("{switched}, {refused}"), [OVERLAP, TOKENS]);
 
-#[test]
-fn overlap_after_a_lost_grant_is_reported() {
-    let builder = failed_over(FaultKind::LosePrimary).launched(4_100, 3);
-    let builder = builder.started_alone(4_200, 3, 12, false);
-    let builder = builder.dead(4_300, 3).ended(4_400, 3, 99);
-    assert_eq!(builder.violations(), [OVERLAP]);
+    let beside = "4100 launched 3, 4200 started 3 12 beside-another, 4300 dead 3, 4400 ended 3 99";
+    assert_with(GOOD, &format!("{lost}, {beside}"), [OVERLAP]);
 }
 
 #[test]
 fn lost_increment_is_reported_and_unknown_one_may_count() {
-    let counts = |builder: HistoryBuilder, count| builder.counter(7_000, count).violations();
-    let two = || good().counted(1_500, 1, 1).counted(2_500, 2, 2);
-    assert_eq!(counts(two(), 1), [COUNTER]);
-    assert_eq!(counts(two(), 3), [COUNTER]);
-    assert!(counts(two(), 2).is_empty());
-    let unknown = || two().counting(2_600, 2, 3);
-    assert!(counts(unknown(), 2).is_empty());
-    assert!(counts(unknown(), 3).is_empty());
-    assert_eq!(counts(unknown(), 4), [COUNTER]);
-}
-
-/// Returns a history of a holder whose parent has a fault, and whose process tree dies at `dead`. If `dead` is None,
-/// the tree never dies.
-fn with_fault(kind: FaultKind, until: u64, dead: Option<u64>) -> HistoryBuilder {
-    let builder =
-        good()
-            .launched(10_000, 3)
-            .started(10_100, 3, 12)
-            .fault(10_500, until, kind, Some(3));
-    match dead {
-        Some(dead) => builder.dead(dead, 3),
-        None => builder,
-    }
+    let two =
+        format!("{GOOD}, 1500 counting 1 1, 1500 counted 1 1, 2500 counting 2 2, 2500 counted 2 2");
+    assert_with(&two, "7000 counter 1", [COUNTER]);
+    assert_with(&two, "7000 counter 2", []);
+    assert_with(&two, "7000 counter 3", [COUNTER]);
+    let unknown = format!("{two}, 2600 counting 2 3");
+    assert_with(&unknown, "7000 counter 2", []);
+    assert_with(&unknown, "7000 counter 3", []);
+    assert_with(&unknown, "7000 counter 4", [COUNTER]);
 }
 
 #[test]
-fn tree_that_outlives_its_killed_parent_is_reported() {
-    let kill = |dead| with_fault(FaultKind::KillParent, 10_500, dead).killed(10_501, 3);
-    assert_eq!(kill(Some(13_000)).violations(), [DEATHS]);
-    assert_eq!(kill(None).violations(), [DEATHS]);
-    assert!(kill(Some(10_550)).violations().is_empty());
+fn tree_that_outlives_its_dlock_is_reported() {
+    let holder = format!("{GOOD}, 10000 launched 3, 10100 started 3 12");
+    let killed = format!("{holder}, 10500-10500 kill-parent 3, 10501 killed 3 9");
+    assert_with(&killed, "10550 dead 3", []);
+    assert_with(&killed, "13000 dead 3", [DEATHS]);
+    assert_eq!(violations(&killed), [DEATHS], "it never dies");
+
+    let frozen = format!("{holder}, 10500-15500 freeze-parent-long 3, 15600 ended 3 76");
+    assert_with(&frozen, "12200 dead 3", []);
+    assert_with(&frozen, "14600 dead 3", [DEATHS]);
+
+    let ended = format!("{holder}, 10300 finished 3, 10400 ended 3 0");
+    assert_with(&ended, "10390 dead 3", []);
+    assert_with(&ended, "12500 dead 3", [DEATHS]);
+
+    assert_with(GOOD, "9000 orphan sleep", [DEATHS]);
 }
 
-#[test]
-fn tree_that_outlives_the_lease_of_a_frozen_parent_is_reported() {
-    let frozen = |dead| {
-        let builder = with_fault(FaultKind::FreezeParentLong, 15_500, Some(dead));
-        builder.ended(15_600, 3, 76)
-    };
-    assert_eq!(frozen(14_600).violations(), [DEATHS]);
-    assert!(frozen(12_200).violations().is_empty());
-}
-
-#[test]
-fn descendant_that_outlives_dlock_is_reported() {
-    let builder = |dead| {
-        let builder = good().launched(3_100, 3).started(3_200, 3, 12);
-        builder.finished(3_300, 3).ended(3_400, 3, 0).dead(dead, 3)
-    };
-    assert_eq!(builder(5_500).violations(), [DEATHS]);
-    assert!(builder(3_390).violations().is_empty());
-}
-
-#[test]
-fn orphan_is_reported() {
-    let (pid, words) = (4_711, "sleep 20".to_owned());
-    let builder = good().event(9_000, Event::Orphan { pid, words });
-    assert_eq!(builder.violations(), [DEATHS]);
-}
-
-/// Returns a history in which the dlock of a program is frozen at 1.5 s and the next command starts at 4 s. The program
-/// writes at `written`, and is frozen from `frozen` to 6 s.
-fn write_after_a_check(checked: u64, frozen: Option<u64>, written: Event) -> HistoryBuilder {
-    let counting = Event::Counting {
-        run: 1,
-        action: "processes-1".to_owned(),
-        count: 1,
-    };
-    let builder = HistoryBuilder::default()
-        .launched_with(1_000, 1, hold_plan(Shape::Plain))
-        .started(1_100, 1, 10)
-        .fault(1_500, 6_000, FaultKind::FreezeParentLong, Some(1))
-        .event(checked, counting)
-        .launched(1_200, 2)
-        .started(4_000, 2, 11)
-        .event(6_010, written)
-        .dead(6_020, 1)
-        .ended(6_030, 1, 76)
-        .finished(6_100, 2)
-        .dead(6_110, 2)
-        .ended(6_120, 2, 0)
-        .quiet(25_000)
-        .overdue(30_000);
-    match frozen {
-        Some(frozen) => builder.fault(frozen, 6_000, FaultKind::FreezeCommand, Some(1)),
-        None => builder,
-    }
-}
-
-/// The store must refuse such a write. A check of the clock cannot prevent it.
+/// The dlock of a program is frozen at 1.5 s, and the next command starts at 4 s. The store must refuse a write of the
+/// program after that. A check of the clock cannot prevent it.
 #[test]
 fn write_of_a_program_is_accepted_only_if_it_was_frozen_after_its_check() {
-    let counted = || Event::Counted {
-        run: 1,
-        action: "processes-1".to_owned(),
-        count: 1,
-    };
-    let refused = || Event::Refused {
-        run: 1,
-        action: "processes-1".to_owned(),
-        token: 10,
-        highest: 11,
-    };
-    for written in [counted, refused] {
-        let violations = |checked, frozen| {
-            let builder = write_after_a_check(checked, frozen, written());
-            builder.violations().contains(&OVERLAP)
-        };
-        assert!(!violations(2_000, Some(2_001)));
-        assert!(violations(2_000, None), "the program was not frozen");
-        assert!(violations(6_005, Some(2_001)), "frozen before the check");
+    let program = "1000 launched 1 kind=hold-json, 1100 started 1 10, 6020 dead 1, 6030 ended 1 76";
+    let next = "1200 launched 2, 4000 started 2 11, 6100 finished 2, 6110 dead 2, 6120 ended 2 0";
+    let base = format!("{program}, 1500-6000 freeze-parent-long 1, {next}, {END}");
+    for written in ["6010 counted 1 1", "6010 refused 1 10 11"] {
+        let is_overlap =
+            |events: &str| violations(&format!("{base}, {events}, {written}")).contains(&OVERLAP);
+        assert!(!is_overlap("2000 counting 1 1, 2001-6000 freeze-command 1"));
+        assert!(is_overlap("2000 counting 1 1"), "it was not frozen");
+        let events = "2001-6000 freeze-command 1, 6005 counting 1 1";
+        assert!(is_overlap(events), "it was frozen before the check");
     }
 }
 
 #[test]
 fn program_that_works_after_its_deadline_is_reported() {
-    let killed = |shape, dead| {
-        good()
-            .launched_with(10_000, 3, hold_plan(shape))
-            .started(10_100, 3, 12)
-            .fault(10_500, 10_500, FaultKind::KillParent, Some(3))
-            .killed(10_501, 3)
-            .dead(dead, 3)
-            .violations()
+    let holder = |shape| {
+        let launched = format!("10000 launched 3 kind=hold-json shape={shape}");
+        format!("{GOOD}, {launched}, 10100 started 3 12")
     };
-    assert!(killed(Shape::Plain, 10_550).is_empty());
-    assert_eq!(killed(Shape::Plain, 12_400), [DEATHS]);
-    assert!(killed(Shape::Stubborn, 12_400).is_empty());
-    assert_eq!(killed(Shape::Stubborn, 14_100), [DEATHS]);
-    let frozen = |until| {
-        good()
-            .launched_with(10_000, 3, hold_plan(Shape::Plain))
-            .started(10_100, 3, 12)
-            .fault(10_500, 14_000, FaultKind::FreezeServer, None)
-            .fault(10_500, until, FaultKind::FreezeCommand, Some(3))
-            .ended(12_400, 3, 76)
-            .dead(14_050, 3)
-            .violations()
+    let killed = |shape| {
+        let holder = holder(shape);
+        format!("{holder}, 10500-10500 kill-parent 3, 10501 killed 3 9")
     };
-    assert!(frozen(14_000).is_empty(), "a frozen program does not work");
-    assert_eq!(frozen(12_300), [DEATHS]);
+    assert_with(&killed("plain"), "10550 dead 3", []);
+    assert_with(&killed("plain"), "12400 dead 3", [DEATHS]);
+    assert_with(&killed("stubborn"), "12400 dead 3", []);
+    assert_with(&killed("stubborn"), "14100 dead 3", [DEATHS]);
+
+    let outage = "10500-14000 freeze-server, 12400 ended 3 76, 14050 dead 3";
+    let lost = format!("{}, {outage}", holder("plain"));
+    // A frozen program does not work.
+    assert_with(&lost, "10500-14000 freeze-command 3", []);
+    assert_with(&lost, "10500-12300 freeze-command 3", [DEATHS]);
 }

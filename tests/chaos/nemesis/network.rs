@@ -7,7 +7,7 @@ use testkit::proxy::{self, AcceptMode, Flow, Proxy};
 use super::{Nemesis, SEARCH};
 use crate::fault_kind::FaultKind;
 use crate::history::Micros;
-use crate::schedule::Step;
+use crate::schedule::{Route, Step};
 
 /// Pause after each byte of a dripping connection. A renewal then takes minutes.
 const DRIP: Duration = Duration::from_secs(1);
@@ -34,18 +34,17 @@ impl Nemesis<'_> {
     /// Injects the fault into all connections through the action's proxy. Returns the start time of the fault; None if
     /// no run was affected.
     pub(super) fn inject_network_fault(&self, step: Step) -> Option<Micros> {
-        let proxy = self.site.proxies.get(&self.action)?;
+        let proxy = self.site.proxies.get(self.action())?;
         let left = Duration::from_millis(200);
         let live_runs = &self.context.live_runs;
-        let holder = live_runs.holder_by_proxy(&self.action, left, SEARCH)?;
-        let length = step
-            .kind
-            .length(Duration::from_millis(holder.plan.ttl), step.severity);
+        let holder = live_runs.holder(self.action(), left, SEARCH, |run| {
+            run.plan.route == Route::Proxy
+        })?;
         let fault = self.begin(step.kind, None, None);
-        let pause = || self.context.fault_phase.pause(length);
+        let pause = || self.pause(step, &holder);
         let hit = match step.kind {
             FaultKind::LoseReply | FaultKind::LateReply | FaultKind::ErrorReply => {
-                self.inject_reply_fault(proxy, step, length)
+                self.inject_reply_fault(proxy, step, pause)
             }
             FaultKind::ResetConnections => {
                 proxy.reset();
@@ -75,12 +74,12 @@ impl Nemesis<'_> {
                 true
             }
         };
-        fault.end(self.context, hit)
+        self.end(fault, hit)
     }
 
-    /// Drops the response to the next request of one kind, delays the response by `delay`, or replaces it with an
+    /// Drops the response to the next request of one kind, delays the response with `delay`, or replaces it with an
     /// error. Returns false if no such request is sent within [`REQUEST_WAIT`] or before the fault phase ends.
-    fn inject_reply_fault(&self, proxy: &Proxy, step: Step, delay: Duration) -> bool {
+    fn inject_reply_fault(&self, proxy: &Proxy, step: Step, delay: impl Fn()) -> bool {
         let fault = match step.kind {
             FaultKind::LoseReply => proxy::Fault::LoseResponse,
             FaultKind::ErrorReply => {
@@ -97,7 +96,7 @@ impl Nemesis<'_> {
         }
         case.lift();
         if case.hits() > 0 {
-            self.context.fault_phase.pause(delay);
+            delay();
         }
         case.let_go();
         case.hits() > 0

@@ -8,8 +8,8 @@ use crate::fault_kind::FaultKind;
 use crate::history::{Event, Micros};
 use crate::schedule::{Route, Step};
 
-/// Length of a pause that the operator does not end, because the server cannot be reached.
-const LONGEST_PAUSE: &str = "30s";
+/// Request for a pause, with its length if the operator does not end it, because the server cannot be reached.
+const LONGEST_PAUSE: &str = "--pause=30s";
 
 /// Number of attempts to end a pause.
 const RESUME_ATTEMPTS: usize = 5;
@@ -21,35 +21,29 @@ impl Nemesis<'_> {
     pub(super) fn inject_lease_fault(&self, step: Step) -> Option<Micros> {
         if step.severity < 0.5 {
             let live_runs = &self.context.live_runs;
-            live_runs.holder(&self.action, Duration::ZERO, SEARCH)?;
+            live_runs.holder(self.action(), Duration::ZERO, SEARCH, |_| true)?;
         }
         let fault = self.begin(step.kind, None, None);
         let is_pause = step.kind == FaultKind::Pause;
-        let pause: &[&str] = if is_pause {
-            &["--pause", LONGEST_PAUSE]
-        } else {
-            &["--all"]
-        };
-        let output = self.release(step, pause);
+        let output = self.release(step, if is_pause { LONGEST_PAUSE } else { "--all" });
         if let Some(run) = revoked_run(&output.stderr) {
-            let action = self.action.clone();
-            self.context.journal.record(Event::Revoked { run, action });
+            let journal = &self.context.journal;
+            journal.record_of(run, self.action(), Event::Revoked);
         }
         if is_pause {
             let length = step.kind.length(Duration::from_secs(3), step.severity);
             self.context.fault_phase.pause(length);
             let mut attempts = 0..RESUME_ATTEMPTS;
-            while attempts.next().is_some() && !self.release(step, &["--resume"]).status.success() {
-            }
+            while attempts.next().is_some() && !self.release(step, "--resume").status.success() {}
         }
-        fault.end(self.context, output.status.success())
+        self.end(fault, output.status.success())
     }
 
-    fn release(&self, step: Step, arguments: &[&str]) -> Output {
-        let url = self.site.url(&self.action, step.choice, Route::Proxy);
+    fn release(&self, step: Step, request: &str) -> Output {
+        let url = self.site.url(self.action(), step.choice, Route::Proxy);
         let mut dlock = self.context.dlock();
-        dlock.args(["release", "--action", &self.action, "--yes"]);
-        dlock.args(["--log-format", "json"]).args(arguments);
+        dlock.args(["release", "--action", self.action(), "--yes"]);
+        dlock.args(["--log-format", "json", request]);
         dlock.env("DLOCK_URL", url).output().expect("dlock starts")
     }
 }

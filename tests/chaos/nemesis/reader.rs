@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use mysql::prelude::Queryable;
 
+use super::session::HOLDERS;
 use super::{Nemesis, SEARCH};
 use crate::client::deaf_file;
 use crate::history::Micros;
@@ -24,33 +25,25 @@ impl Nemesis<'_> {
     /// no holder was found or its run had ended.
     pub(super) fn inject_reader_fault(&self, step: Step) -> Option<Micros> {
         let left = Duration::from_millis(500);
-        let holder = self.context.live_runs.holder(&self.action, left, SEARCH)?;
-        let length = step
-            .kind
-            .length(Duration::from_millis(holder.plan.ttl), step.severity);
+        let live_runs = &self.context.live_runs;
+        let holder = live_runs.holder(self.action(), left, SEARCH, |_| true)?;
         let mut admin = self.site.database.admin_conn();
         let fault = self.begin(step.kind, Some(holder.number), Some(holder.parent));
-        let is_stopped = match holder.plan.kind {
-            ContenderKind::Exec | ContenderKind::HoldPid => {
-                self.context.readers.stop(holder.number)
-            }
-            ContenderKind::HoldJson => self.stop_reading_events(&holder),
+        let reads_events = holder.plan.kind == ContenderKind::HoldJson;
+        let is_stopped = match reads_events {
+            true => self.stop_reading_events(&holder),
+            false => self.context.readers.stop(holder.number),
         };
-        let session = "SELECT session_id FROM dlock_lock WHERE action=? AND owner_id IS NOT NULL AND session_id>0";
-        if let Ok(Some(session)) = admin.exec_first::<u64, _, _>(session, (&self.action,)) {
+        if let Ok(Some(session)) = admin.exec_first::<u64, _, _>(HOLDERS, (self.action(),)) {
             // The session may have ended after the query.
             let _ = admin.query_drop(format!("KILL CONNECTION {session}"));
         }
-        self.context.fault_phase.pause(length);
-        match holder.plan.kind {
-            ContenderKind::Exec | ContenderKind::HoldPid => {
-                self.context.readers.resume(holder.number);
-            }
-            ContenderKind::HoldJson => {
-                fs::remove_file(self.deaf_file(&holder)).expect("the file exists");
-            }
+        self.pause(step, &holder);
+        match reads_events {
+            true => fs::remove_file(self.deaf_file(&holder)).expect("the file exists"),
+            false => self.context.readers.resume(holder.number),
         }
-        fault.end(self.context, is_stopped)
+        self.end(fault, is_stopped)
     }
 
     /// Makes the program of `holder` stop to read its events, and fills their pipe. Returns false if the program has ended.

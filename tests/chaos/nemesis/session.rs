@@ -12,23 +12,27 @@ use crate::schedule::Step;
 /// Interval at which the nemesis queries the sessions.
 const POLL_INTERVAL: Duration = Duration::from_millis(40);
 
+/// Selects the sessions of the holders of an action.
+pub(super) const HOLDERS: &str = "SELECT session_id FROM (SELECT action,owner_id,session_id FROM dlock_lock \
+     UNION ALL SELECT action,owner_id,session_id FROM dlock_slot) AS l \
+     WHERE action=? AND owner_id IS NOT NULL AND session_id>0";
+
+/// Selects the sessions with a queue entry.
+const WAITERS: &str = "SELECT session_id FROM dlock_waiter WHERE action=?";
+
 impl Nemesis<'_> {
     /// Kills a session. Returns the start time of the fault; None if no session was killed.
     pub(super) fn inject_session_fault(&self, step: Step) -> Option<Micros> {
         let query = match step.kind {
-            FaultKind::KillSession => {
-                "SELECT session_id FROM (SELECT action,owner_id,session_id FROM dlock_lock \
-                 UNION ALL SELECT action,owner_id,session_id FROM dlock_slot) AS l \
-                 WHERE action=? AND owner_id IS NOT NULL AND session_id>0"
-            }
-            _ => "SELECT session_id FROM dlock_waiter WHERE action=?",
+            FaultKind::KillSession => HOLDERS,
+            _ => WAITERS,
         };
         let mut admin = self.site.database.admin_conn();
         let mut left = SEARCH;
-        let (sessions, chosen) = loop {
-            let sessions: Vec<u64> = admin.exec(query, (&self.action,)).ok()?;
+        let session = loop {
+            let sessions: Vec<u64> = admin.exec(query, (self.action(),)).ok()?;
             if let Some(chosen) = step.choice.checked_rem(sessions.len()) {
-                break (sessions, chosen);
+                break sessions[chosen];
             }
             left = left.checked_sub(POLL_INTERVAL)?;
             if !self.context.fault_phase.pause(POLL_INTERVAL) {
@@ -37,7 +41,7 @@ impl Nemesis<'_> {
         };
         let fault = self.begin(step.kind, None, None);
         // The session may have ended after the query.
-        let killed = admin.query_drop(format!("KILL CONNECTION {}", sessions[chosen]));
-        fault.end(self.context, killed.is_ok())
+        let killed = admin.query_drop(format!("KILL CONNECTION {session}"));
+        self.end(fault, killed.is_ok())
     }
 }

@@ -6,11 +6,13 @@
 //! - Commands: `command` and `recorder` contain commands for dlock to run, and `compiler` builds C programs and libraries.
 //! - Networks: `proxy` and `network` inject faults, `middle` starts HAProxy and MySQL Router, `multiplexer` shares one
 //!   session among clients, `own_socket` finds dlock's own connection, and `http` is a client of `dlock serve`.
+//! - `arguments` reads the command line of a test without a test harness.
 //! - `bench`: what only benchmarks and long runs need
 
 use std::env;
 use std::path::{Path, PathBuf};
 
+pub mod arguments;
 pub mod bench;
 pub mod browser;
 pub mod cli_runner;

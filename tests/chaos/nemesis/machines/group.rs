@@ -1,13 +1,11 @@
 //! Faults of the members of a group of MySQL servers with a single primary.
 
 use mysql::prelude::Queryable;
-use rustix::process::Signal;
 use testkit::clusters::{Group, run, value};
 use testkit::servers::Server;
 
-use super::Cluster;
+use super::Machines;
 use crate::fault_kind::FaultKind;
-use crate::nemesis::server::{send, shut_down};
 use crate::schedule::Step;
 
 /// The members that a member sees as online, and the state that it has itself.
@@ -16,11 +14,14 @@ const ONLINE: &str = "SELECT COUNT(*) FROM performance_schema.replication_group_
 const OWN_STATE: &str = "SELECT member_state FROM performance_schema.replication_group_members \
     WHERE member_id=@@server_uuid";
 
+/// Addresses of all members, which are equal on all members.
+const SEEDS: &str = "SELECT @@group_replication_group_seeds";
+
 /// Uuid of the primary.
 const PRIMARY: &str = "SELECT member_id FROM performance_schema.replication_group_members \
     WHERE member_role='PRIMARY'";
 
-impl Cluster for Group {
+impl Machines for Group {
     fn nodes(&self) -> &[Server] {
         &self.members
     }
@@ -42,31 +43,21 @@ impl Cluster for Group {
     }
 
     fn inject(&mut self, kind: FaultKind, index: usize, pause: &dyn Fn()) {
+        let other = &self.members[(index + 1) % self.members.len()];
+        let seeds = value(other, SEEDS).expect("a member has seeds");
         let member = &mut self.members[index];
         match kind {
-            FaultKind::FreezeNode => {
-                send(member, Signal::STOP);
-                pause();
-                send(member, Signal::CONT);
-            }
             FaultKind::SwitchPrimary => {
                 let uuid = value(member, "SELECT @@server_uuid").expect("a value");
-                run(
-                    member,
-                    &format!("DO group_replication_set_as_primary('{uuid}')"),
-                );
+                let switch = format!("DO group_replication_set_as_primary('{uuid}')");
+                run(member, &switch);
             }
             FaultKind::IsolateNode => {
                 run(member, "STOP GROUP_REPLICATION");
                 pause();
             }
             _ => {
-                let seeds = value(member, "SELECT @@group_replication_group_seeds");
-                if kind == FaultKind::RestartNode {
-                    shut_down(member);
-                }
                 member.restart();
-                let seeds = seeds.expect("a member has seeds");
                 configure(member, &seeds);
             }
         }
@@ -102,7 +93,7 @@ impl Cluster for Group {
 pub(crate) fn start() -> Group {
     let group = Group::start();
     for member in &group.members {
-        let seeds = value(member, "SELECT @@group_replication_group_seeds");
+        let seeds = value(member, SEEDS);
         configure(member, &seeds.expect("a member has seeds"));
     }
     group

@@ -1,29 +1,32 @@
-//! Faults of the nodes of a cluster. Only one node at a time has a fault, so the other nodes always have a majority.
+//! Faults of the servers of a site. Only one server at a time has a fault, so the other nodes of a cluster always have a
+//! majority.
 
+mod clock;
 mod galera;
 mod group;
 mod pair;
+mod server;
 
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub(crate) use galera::start as start_galera;
-pub(crate) use group::start as start_group;
-pub(crate) use pair::start as start_pair;
-
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
+use rustix::process::Signal;
+use testkit::servers::{Database, Server};
 
-use super::{RECOVERY, begin};
+pub(crate) use clock::Clocked;
+pub(crate) use galera::start as start_galera;
+pub(crate) use group::start as start_group;
+pub(crate) use pair::Pair;
+
+use super::Nemesis;
 use crate::fault_kind::FaultKind;
 use crate::run_context::RunContext;
 use crate::schedule::{Step, steps};
 use crate::testbed::{LOSSY_TTL, Site};
-use testkit::servers::{Database, Server};
-
-/// Minimum time in which all nodes work before the next fault.
-const MIN_PAUSE: Duration = Duration::from_secs(3);
+use server::{send, shut_down};
 
 /// Maximum time until all nodes work again after a fault, and the polling interval.
 const HEALING_TIME: Duration = Duration::from_mins(4);
@@ -35,17 +38,20 @@ const READ_TIME: Duration = Duration::from_secs(10);
 /// Maximum time from a grant to the start of the command, on a busy machine.
 const START_TIME: Duration = Duration::from_secs(1);
 
-/// The servers of a topology with several servers, and the faults of these servers.
-pub(crate) trait Cluster: Send {
+/// The servers of a site, and their faults. The servers stop when this value is dropped.
+pub(crate) trait Machines: Send {
     /// Returns all servers.
     fn nodes(&self) -> &[Server];
 
     /// Returns `database` as contenders reach it: through each node, or through the proxy.
     fn entries(&self, database: &Database) -> Vec<Database> {
-        self.nodes()
-            .iter()
-            .map(|node| node.same(database))
-            .collect()
+        let nodes = self.nodes().iter();
+        nodes.map(|node| node.same(database)).collect()
+    }
+
+    /// Returns the minimum time in which all nodes work before the next fault.
+    fn min_pause(&self) -> Duration {
+        Duration::from_secs(3)
     }
 
     /// Returns the index of the node that gets the fault.
@@ -53,11 +59,14 @@ pub(crate) trait Cluster: Send {
         step.choice % self.nodes().len()
     }
 
-    /// Injects a fault of `kind` into the node with this index. `pause` waits until a lasting fault must end.
+    /// Injects a fault of `kind`, except a freeze, into the node with this index. The node has been shut down if it must
+    /// be restarted. `pause` waits until a lasting fault must end.
     fn inject(&mut self, kind: FaultKind, index: usize, pause: &dyn Fn());
 
     /// Returns true if all nodes work. Repairs a node that does not recover without help.
-    fn heal(&mut self) -> bool;
+    fn heal(&mut self) -> bool {
+        true
+    }
 
     /// Waits until all nodes work.
     fn wait_healthy(&mut self) {
@@ -69,41 +78,57 @@ pub(crate) trait Cluster: Send {
     }
 }
 
-/// Injects faults of `kinds` into the nodes of `cluster` until the fault phase ends. A fault ends when all nodes work
-/// again.
+/// Injects faults of `kinds` into `machines` until the fault phase ends. A fault ends when all nodes work again.
 pub(crate) fn inject_faults(
     context: &RunContext,
     site: &Site,
-    cluster: &mut dyn Cluster,
+    machines: &mut dyn Machines,
     kinds: &[FaultKind],
 ) {
+    let action = None;
+    let nemesis = Nemesis {
+        context,
+        site,
+        action,
+    };
     for step in steps(context.seed, &site.name, kinds) {
-        if !context.fault_phase.pause(step.pause + MIN_PAUSE) {
+        if !(context.fault_phase).pause(step.pause + machines.min_pause()) {
             return;
         }
-        let index = cluster.victim(step);
-        let pid = cluster.nodes()[index].pid();
-        let length = step.kind.length(Duration::from_secs(3), step.severity);
+        let index = machines.victim(step);
+        let node = &machines.nodes()[index];
         let is_lossy = step.kind == FaultKind::LosePrimary;
         if is_lossy && !close(context, site) {
             site.is_closed.store(false, Ordering::Relaxed);
             continue;
         }
-        let fault = begin(context, site, step.kind, None, None, Some(pid));
-        cluster.inject(step.kind, index, &|| {
+        let fault = nemesis.begin(step.kind, None, Some(node.pid()));
+        let pause = || {
+            let length = step.kind.length(Duration::from_secs(3), step.severity);
             context.fault_phase.pause(length);
-        });
+        };
+        match step.kind {
+            FaultKind::FreezeServer | FaultKind::FreezeNode => {
+                send(node, Signal::STOP);
+                pause();
+                send(node, Signal::CONT);
+            }
+            kind => {
+                if matches!(kind, FaultKind::RestartServer | FaultKind::RestartNode) {
+                    shut_down(node);
+                }
+                machines.inject(kind, index, &pause);
+            }
+        }
         if is_lossy {
             // Until then, a command whose grant is lost may still run.
             thread::sleep(Duration::from_millis(LOSSY_TTL) + START_TIME);
             site.is_closed.store(false, Ordering::Relaxed);
         }
-        cluster.wait_healthy();
+        machines.wait_healthy();
         let at = fault.at;
-        let _ = fault.end(context, true);
-        context
-            .live_runs
-            .wait_for_start(&site.actions, at, RECOVERY);
+        let _ = nemesis.end(fault, true);
+        nemesis.recover(&site.actions, at);
     }
 }
 

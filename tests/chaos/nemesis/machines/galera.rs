@@ -2,44 +2,30 @@
 
 use std::thread;
 
-use rustix::process::Signal;
 use testkit::clusters::{Galera, run, value};
 use testkit::servers::Server;
 
-use super::{Cluster, POLL_INTERVAL};
+use super::{Machines, POLL_INTERVAL};
 use crate::fault_kind::FaultKind;
-use crate::nemesis::server::{send, shut_down};
 
 /// Times after which the other nodes exclude a silent node. With the defaults of 5 s and 15 s, the cluster would accept
 /// no write for most of the run.
 const DETECTION: &str =
     "evs.suspect_timeout=PT2S;evs.inactive_timeout=PT4S;evs.install_timeout=PT4S";
 
-impl Cluster for Galera {
+impl Machines for Galera {
     fn nodes(&self) -> &[Server] {
         &self.nodes
     }
 
     fn inject(&mut self, kind: FaultKind, index: usize, pause: &dyn Fn()) {
-        let node = &self.nodes[index];
-        match kind {
-            FaultKind::FreezeNode => {
-                send(node, Signal::STOP);
-                pause();
-                send(node, Signal::CONT);
-            }
-            FaultKind::IsolateNode => {
-                set(node, "gmcast.isolate=1");
-                pause();
-                set(node, "gmcast.isolate=0");
-            }
-            _ => {
-                if kind == FaultKind::RestartNode {
-                    shut_down(node);
-                }
-                restart(&mut self.nodes, index);
-                set(&self.nodes[index], DETECTION);
-            }
+        if kind == FaultKind::IsolateNode {
+            set(&self.nodes[index], "gmcast.isolate=1");
+            pause();
+            set(&self.nodes[index], "gmcast.isolate=0");
+        } else {
+            restart(&mut self.nodes, index);
+            set(&self.nodes[index], DETECTION);
         }
     }
 

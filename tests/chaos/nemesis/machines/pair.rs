@@ -9,13 +9,9 @@ use testkit::clusters::{replicate, run, wait_replicated};
 use testkit::middle::Middle;
 use testkit::servers::{Database, Flavour, Server};
 
-use super::Cluster;
+use super::{Machines, send};
 use crate::fault_kind::FaultKind;
-use crate::nemesis::server::send;
 use crate::schedule::Step;
-
-/// Result of the replication threads of a replica that receives all changes.
-const REPLICATES: (&str, &str) = ("Yes", "Yes");
 
 /// A primary and its replica, and the proxy that leads to the primary.
 pub(crate) struct Pair {
@@ -24,40 +20,18 @@ pub(crate) struct Pair {
     middle: Middle,
 }
 
-/// Starts a primary and its replica.
-pub(crate) fn start(flavour: Flavour) -> Pair {
-    let primary = start_server(flavour);
-    let replica = start_replica(&primary);
-    Pair {
-        middle: match flavour {
-            Flavour::MariaDb => Middle::haproxy(&primary),
-            Flavour::MySql => Middle::router(&primary, false),
-        },
-        servers: vec![primary, replica],
-    }
-}
-
 /// Starts a server with all of its changes in its binary log, for the next replica. A server that is killed loses no
 /// commit, because the binary log would keep it, and the replica would have rows that its primary lacks.
 fn start_server(flavour: Flavour) -> Server {
     static COUNT: AtomicU32 = AtomicU32::new(1);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let id = format!("--server-id={number}");
-    let options: &[&str] = match flavour {
-        Flavour::MariaDb => &[
-            &id,
-            "--log-bin",
-            "--log-slave-updates",
-            "--innodb-flush-log-at-trx-commit=2",
-        ],
-        Flavour::MySql => &[
-            &id,
-            "--gtid-mode=ON",
-            "--enforce-gtid-consistency=ON",
-            "--innodb-flush-log-at-trx-commit=2",
-        ],
+    let [first, second] = match flavour {
+        Flavour::MariaDb => ["--log-bin", "--log-slave-updates"],
+        Flavour::MySql => ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"],
     };
-    Server::start(flavour, options)
+    let flush = "--innodb-flush-log-at-trx-commit=2";
+    Server::start(flavour, &[&id, first, second, flush])
 }
 
 /// Starts an empty replica, which copies all changes of `primary`.
@@ -68,16 +42,25 @@ fn start_replica(primary: &Server) -> Server {
 }
 
 impl Pair {
+    /// Starts a primary and its replica.
+    pub(crate) fn start(flavour: Flavour) -> Self {
+        let primary = start_server(flavour);
+        let replica = start_replica(&primary);
+        Self {
+            middle: match flavour {
+                Flavour::MariaDb => Middle::haproxy(&primary),
+                Flavour::MySql => Middle::router(&primary, false),
+            },
+            servers: vec![primary, replica],
+        }
+    }
+
     /// Makes the replica the primary. Clients connect to it from now on, and a new server becomes the replica.
     fn promote(&mut self) {
         let replica = self.servers.pop().expect("a pair has a replica");
-        for statement in [
-            "STOP REPLICA",
-            "RESET REPLICA ALL",
-            "SET GLOBAL read_only=OFF",
-        ] {
-            run(&replica, statement);
-        }
+        run(&replica, "STOP REPLICA");
+        run(&replica, "RESET REPLICA ALL");
+        run(&replica, "SET GLOBAL read_only=OFF");
         match replica.flavour() {
             Flavour::MariaDb => self.middle.lead_to(&replica),
             Flavour::MySql => self.middle.restart_router(&replica),
@@ -87,7 +70,7 @@ impl Pair {
     }
 }
 
-impl Cluster for Pair {
+impl Machines for Pair {
     fn nodes(&self) -> &[Server] {
         &self.servers
     }
@@ -107,11 +90,6 @@ impl Cluster for Pair {
             panic!("a pair has two servers");
         };
         match kind {
-            FaultKind::FreezeNode => {
-                send(primary, Signal::STOP);
-                pause();
-                send(primary, Signal::CONT);
-            }
             FaultKind::SwitchPrimary => {
                 run(primary, "SET GLOBAL read_only=ON");
                 wait_replicated(primary, replica);
@@ -141,10 +119,7 @@ impl Cluster for Pair {
             Flavour::MySql => "Replica",
         };
         let threads = ["IO", "SQL"].map(|thread| column(&format!("{word}_{thread}_Running")));
-        let [Some(receives), Some(applies)] = threads else {
-            return false;
-        };
-        let replicates = (&*receives, &*applies) == REPLICATES;
+        let replicates = threads.iter().all(|state| state.as_deref() == Some("Yes"));
         if replicates {
             wait_replicated(primary, replica);
         }
