@@ -10,25 +10,18 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::os::unix::process::parent_id;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::history::{Event, Micros, StopCause, now};
+use crate::readers::{deaf_file, wait_to_read};
 use crate::schedule::Shape;
 use crate::work::{Holder, Leases, Work};
-
-/// Interval at which a program that does not read its events checks whether it may read again.
-const POLL_INTERVAL: Duration = Duration::from_millis(10);
-
-/// Returns the file that exists while the program of `run` must not read its events.
-pub(crate) fn deaf_file(folder: &Path, run: u64) -> PathBuf {
-    folder.join("deaf").join(run.to_string())
-}
 
 /// What the program knows about its lease.
 struct Lease {
@@ -84,8 +77,8 @@ impl Events {
         let mut line = String::new();
         // A fault fills the pipe with empty lines.
         while line.trim_end().is_empty() {
-            while self.reader.buffer().is_empty() && self.deaf_file.exists() {
-                thread::sleep(POLL_INTERVAL);
+            if self.reader.buffer().is_empty() {
+                wait_to_read(&self.deaf_file, &AtomicBool::new(false));
             }
             line.clear();
             let length = self.reader.read_line(&mut line).expect("stdin is a pipe");

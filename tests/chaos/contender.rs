@@ -1,19 +1,22 @@
 //! The contenders. Each contender runs dlock repeatedly on its action, one run at a time.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Signal, set_parent_process_death_signal, setsid};
 
 use crate::bystander::Session;
 use crate::history::{Event, now};
+use crate::readers::{deaf_file, read_stderr};
 use crate::run_context::RunContext;
 use crate::schedule::{ContenderKind, Plan, plans};
 use crate::testbed::Site;
@@ -60,11 +63,84 @@ fn run(
         thread::sleep(POLL_INTERVAL);
     }
     let run = context.runs.fetch_add(1, Ordering::Relaxed);
-    let fifo = worker::make_fifo(&context.folder, run);
-    context.tree_watcher.watch(run, action, &fifo);
-    let stderr_copy = context.folder.join("said").join(run.to_string());
-    let file = File::create(&stderr_copy).expect("a file can be created");
+    let life = worker::make_fifo(&context.folder, run);
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let fifo = open(&life, flags, Mode::empty()).expect("the fifo can be opened");
     let (reader, stderr) = io::pipe().expect("a pipe can be created");
+    let mut dlock = dlock(context, site, action, slot, (run, &plan));
+    // A program that dlock does not start.
+    let mut builder = match plan.kind {
+        ContenderKind::Exec => {
+            let command = worker::command_line(&context.worker, &context.folder, &plan);
+            dlock.arg("--").args(command).stdout(Stdio::null());
+            None
+        }
+        ContenderKind::HoldJson => Some(client(context, run, &plan, dlock.arg("--json"))),
+        ContenderKind::HoldPid => {
+            dlock = script(context, &plan, &dlock);
+            None
+        }
+    };
+    dlock.stderr(stderr);
+    let inherited = caller.as_ref().map(|session| session.socket());
+    // SAFETY: `prepare` makes only system calls that are allowed between fork and exec.
+    unsafe {
+        dlock.pre_exec(move || prepare(inherited));
+    }
+    // On a busy machine, the start of a process may take seconds, and the program must be ready when dlock has the lock.
+    let program = (builder.as_mut()).map(|program| program.spawn().expect("the program starts"));
+    let mut child = dlock.spawn().expect("dlock starts");
+    // The builders hold ends of the pipes. Without this drop, no reader would reach the end of its pipe.
+    drop((dlock, builder));
+    let parent = child.id();
+    let launched = Event::Launched { parent, plan };
+    context.journal.record_of(run, action, launched);
+    let (deaf_file, has_ended) = (deaf_file(&context.folder, run), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| record_death(context, run, action, &fifo));
+        let stderr = scope.spawn(|| read_stderr(reader, &deaf_file, &has_ended));
+        let status = child.wait().expect("dlock can be waited for");
+        // A remaining process could keep the pipe open, so the time is read before the wait for the end of the pipe.
+        let at = now();
+        has_ended.store(true, Ordering::Relaxed);
+        let stderr = stderr.join().expect("a reader does not panic");
+        let stderr = stderr.expect("standard error can be read");
+        let start = stderr.len().saturating_sub(STDERR_LIMIT);
+        let event = Event::Ended {
+            status: status.code(),
+            signal: status.signal(),
+            stderr: String::from_utf8_lossy(&stderr[start..]).into_owned(),
+        };
+        context.journal.write(at, Some(run), Some(action), event);
+        if let Some(mut program) = program {
+            program.wait().expect("the program can be waited for");
+        }
+        // A command that has not started by now will never start. This writer makes the fifo hang up.
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        drop(open(&life, flags, Mode::empty()));
+    });
+    if let Some(session) = caller {
+        session.check(context, &site.database, action, Some(run));
+    }
+    fs::remove_file(life).expect("the fifo exists");
+}
+
+/// Records the death of the last process of the tree of `run`. The kernel reports a hangup only if a process has had the
+/// fifo open for writing.
+fn record_death(context: &RunContext, run: u64, action: &str, fifo: &OwnedFd) {
+    let mut hangup = [PollFd::new(fifo, PollFlags::empty())];
+    while poll(&mut hangup, None).is_err() {}
+    context.journal.record_of(run, action, Event::Dead);
+}
+
+/// Returns the dlock of `run` without its command.
+fn dlock(
+    context: &RunContext,
+    site: &Site,
+    action: &str,
+    slot: usize,
+    (run, plan): (u64, &Plan),
+) -> Command {
     let wait = match plan.wait {
         Some(millis) => format!("{millis}ms"),
         None => "forever".to_owned(),
@@ -81,68 +157,11 @@ fn run(
         .args(["--ttl", &format!("{}ms", plan.ttl)])
         .args(["--holder", &format!("run {run}")])
         .args(plan.option.map(|option| option.argument(run, action)))
-        .args(plan.limit())
-        .stderr(stderr.try_clone().expect("a descriptor is available"));
-    // A program that dlock does not start.
-    let mut builder = match plan.kind {
-        ContenderKind::Exec => {
-            let command = worker::command_line(&context.worker, &context.folder, &plan);
-            dlock.arg("--").args(command).stdout(Stdio::null());
-            None
-        }
-        ContenderKind::HoldJson => Some(client(context, run, &plan, dlock.arg("--json"))),
-        ContenderKind::HoldPid => {
-            let mut script = script(context, &plan, &dlock);
-            script.stderr(stderr.try_clone().expect("a descriptor is available"));
-            dlock = script;
-            None
-        }
-    };
+        .args(plan.limit());
     if plan.has_session && site.purpose.has_bystanders() {
         dlock.env(SERVER, site.database.url());
     }
-    let inherited = caller.as_ref().map(|session| session.socket());
-    // SAFETY: `prepare` makes only system calls that are allowed between fork and exec.
-    unsafe {
-        dlock.pre_exec(move || prepare(inherited));
-    }
-    // On a busy machine, the start of a process may take seconds, and the program must be ready when dlock has the lock.
-    let program = (builder.as_mut()).map(|program| program.spawn().expect("the program starts"));
-    let mut child = dlock.spawn().expect("dlock starts");
-    // The builders hold ends of the pipes. Without this drop, no reader would reach the end of its pipe.
-    drop((dlock, builder));
-    context.readers.register(run, stderr);
-    let parent = child.id();
-    let launched = Event::Launched { parent, plan };
-    context.journal.record_of(run, action, launched);
-    let (status, at) = thread::scope(|scope| {
-        let copies = scope.spawn(|| context.readers.copy(run, reader, file));
-        let status = child.wait().expect("dlock can be waited for");
-        // A remaining process could keep the pipe open, so the time is read before the wait for the end of the pipe.
-        let at = now();
-        context.readers.unregister(run);
-        let outcome = copies.join().expect("a reader does not panic");
-        outcome.expect("standard error can be copied");
-        (status, at)
-    });
-    let text = fs::read(&stderr_copy).expect("the copy of standard error can be read");
-    let start = text.len().saturating_sub(STDERR_LIMIT);
-    let event = Event::Ended {
-        status: status.code(),
-        signal: status.signal(),
-        stderr: String::from_utf8_lossy(&text[start..]).into_owned(),
-    };
-    context.journal.write(at, Some(run), Some(action), event);
-    if let Some(mut program) = program {
-        program.wait().expect("the program can be waited for");
-    }
-    context.tree_watcher.ended(run);
-    if let Some(session) = caller {
-        session.check(context, &site.database, action, Some(run));
-    }
-    for file in [fifo, stderr_copy] {
-        fs::remove_file(file).expect("the files of the run exist");
-    }
+    dlock
 }
 
 /// Returns the script that gets the lock with `dlock` and then works.

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::history::{Event, Line, Micros, micros, now};
-use crate::schedule::{ContenderKind, Plan};
+use crate::timeline::Run;
 
 /// Interval at which new lines of the history are read.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -19,21 +19,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// Minimum age of a waiter, in microseconds. A younger run may not have joined the queue.
 const JOIN_TIME: Micros = 200_000;
 
-/// A run of dlock that has not ended.
-#[derive(Clone, Debug)]
-pub(crate) struct Run {
-    pub(crate) number: u64,
-    pub(crate) action: String,
-    pub(crate) parent: u32,
-    pub(crate) plan: Plan,
-    launched: Micros,
-    /// Time at which the command started. None if the command has not started.
-    started: Option<Micros>,
-    is_done: bool,
-}
-
 #[derive(Default)]
 struct State {
+    /// The runs of dlock that have not ended.
     runs: BTreeMap<u64, Run>,
     /// Start time of the latest command of each action.
     started: BTreeMap<String, Micros>,
@@ -57,7 +45,7 @@ impl LiveRuns {
             match reader.read_line(&mut text) {
                 Ok(1..) if text.ends_with('\n') => {
                     let line = serde_json::from_str(&text).expect("the history is JSON");
-                    self.apply(line);
+                    self.apply(&line);
                     text.clear();
                 }
                 _ => thread::sleep(POLL_INTERVAL),
@@ -73,39 +61,20 @@ impl LiveRuns {
         self.locked().is_closed
     }
 
-    fn apply(&self, line: Line) {
-        let (Some(number), Some(action)) = (line.run, line.action) else {
+    fn apply(&self, line: &Line) {
+        if let Event::Counting { .. } | Event::Counted { .. } = line.event {
             return;
-        };
-        let mut state = self.locked();
-        let run = state.runs.get_mut(&number);
-        match (line.event, run) {
-            (Event::Launched { parent, plan }, _) => {
-                let run = Run {
-                    number,
-                    action,
-                    parent,
-                    plan,
-                    launched: line.at,
-                    started: None,
-                    is_done: false,
-                };
-                state.runs.insert(number, run);
-            }
-            (Event::Started { parent, .. }, Some(run)) => {
-                run.started = Some(line.at);
-                // Before, it is the script.
-                if run.plan.kind == ContenderKind::HoldPid {
-                    run.parent = parent;
-                }
-                state.started.insert(action, line.at);
-            }
-            (Event::Finished | Event::Dead, Some(run)) => run.is_done = true,
-            (Event::Ended { .. }, _) => {
-                state.runs.remove(&number);
-            }
-            _ => return,
         }
+        let mut state = self.locked();
+        if let (Event::Started { .. }, Some(action)) = (&line.event, &line.action) {
+            state.started.insert(action.clone(), line.at);
+        }
+        if let Some(run) = Run::launched_by(line) {
+            state.runs.insert(run.number, run);
+        } else if let Some(run) = line.run.and_then(|run| state.runs.get_mut(&run)) {
+            run.apply(line);
+        }
+        state.runs.retain(|_, run| run.end.is_none());
         self.changed.notify_all();
     }
 
@@ -121,14 +90,15 @@ impl LiveRuns {
         self.wait_for(timeout, |state| {
             let until = now() + micros(left);
             let holds = |run: &&Run| {
-                let end = run.started.map(|at| at + run.plan.hold * 1_000);
+                let end = run.start.map(|start| start.at + run.plan.hold * 1_000);
                 run.action == action
-                    && !run.is_done
+                    && run.finished.or(run.dead).is_none()
                     && end.is_some_and(|end| end > until)
                     && matches(run)
             };
             let holders = state.runs.values().filter(holds);
-            holders.max_by_key(|run| run.started).cloned()
+            let newest = holders.max_by_key(|run| run.start.map(|start| start.at));
+            newest.cloned()
         })
     }
 
@@ -138,7 +108,7 @@ impl LiveRuns {
         self.wait_for(timeout, |state| {
             let since = now().saturating_sub(JOIN_TIME);
             let waits =
-                |run: &&Run| run.action == action && run.started.is_none() && run.launched < since;
+                |run: &&Run| run.action == action && run.start.is_none() && run.launched < since;
             let waiters: Vec<&Run> = state.runs.values().filter(waits).collect();
             let chosen = choice.checked_rem(waiters.len())?;
             Some(waiters[chosen].clone())
@@ -148,7 +118,7 @@ impl LiveRuns {
     /// Returns the numbers of all runs whose command has not started.
     pub(crate) fn waiting(&self) -> Vec<u64> {
         let state = self.locked();
-        let waiting = state.runs.values().filter(|run| run.started.is_none());
+        let waiting = state.runs.values().filter(|run| run.start.is_none());
         waiting.map(|run| run.number).collect()
     }
 

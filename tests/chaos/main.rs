@@ -14,8 +14,8 @@
 //! - `topology` defines the servers, and `testbed` starts them.
 //! - `schedule` derives all runs and faults from the seed. `contender` executes the runs, and `nemesis` injects the
 //!   faults (`fault_kind`).
-//! - `worker` and `client` are the programs under the lock, which do the same `work`. `store` checks tokens, and
-//!   `tree_watcher` detects the death of each process tree. Their events are written to the `history`.
+//! - `worker` and `client` are the programs under the lock, which do the same `work`. `store` checks tokens.
+//!   Their events are written to the `history`.
 //! - `bystander` has sessions that dlock must not end.
 //! - `timeline` and `check` evaluate the history after the chaos run.
 
@@ -40,7 +40,6 @@ mod store;
 mod testbed;
 mod timeline;
 mod topology;
-mod tree_watcher;
 mod work;
 mod worker;
 
@@ -48,7 +47,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use options::Options;
-use testkit::arguments::concurrently;
+use testkit::arguments::{self, concurrently};
 use timeline::Timeline;
 use topology::Topology;
 
@@ -60,18 +59,11 @@ fn main() -> ExitCode {
         Some((mode, rest)) if mode == "--descendant" => worker::run_descendant(rest),
         _ => {}
     }
-    match Options::read(&arguments) {
-        Ok(Some(options)) => run_all(&options),
-        Ok(None) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("chaos: {error}");
-            ExitCode::from(2)
-        }
-    }
+    arguments::main("chaos", Options::read, run_all)
 }
 
-/// Runs on all topologies, and prints the reports.
-fn run_all(options: &Options) -> ExitCode {
+/// Runs on all topologies, and prints the reports. Returns true if all properties hold.
+fn run_all(options: &Options) -> bool {
     let folder = options.folder.clone().unwrap_or_else(|| {
         let name = format!("chaos-{}-{}", options.seed, std::process::id());
         PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
@@ -98,8 +90,5 @@ fn run_all(options: &Options) -> ExitCode {
         print!("{text}");
         all_hold &= holds;
     }
-    match all_hold {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    }
+    all_hold
 }

@@ -16,10 +16,10 @@ use std::time::Duration;
 
 use crate::fault_kind::{FaultKind, Victim};
 use crate::history::{Event, Micros};
-use crate::live_runs::Run;
 use crate::run_context::RunContext;
 use crate::schedule::{Step, steps};
 use crate::testbed::Site;
+use crate::timeline::Run;
 
 pub(crate) use machines::{
     Clocked, Machines, Pair, inject_faults as inject_site_faults, start_galera, start_group,

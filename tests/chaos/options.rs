@@ -28,11 +28,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the command line. Returns None if the command line does not select this test.
-    pub(crate) fn read(arguments: &[String]) -> Result<Option<Self>, String> {
-        let Some(arguments) = Arguments::read("chaos", arguments) else {
-            return Ok(None);
-        };
+    pub(crate) fn read(arguments: &Arguments) -> Result<Self, String> {
         let names = ["--topology", "--flavour"];
         let name = names.iter().find_map(|name| arguments.text(name));
         // `cargo test` passes neither.
@@ -42,7 +38,7 @@ impl Options {
             None if is_full => vec![Topology::SINGLE.into()],
             None => vec![Topology::SINGLE.into(), Topology::TESTED.into()],
         };
-        Ok(Some(Self {
+        Ok(Self {
             seconds: arguments.number("--seconds")?,
             seed: arguments.seed()?,
             topologies,
@@ -53,7 +49,7 @@ impl Options {
             dlock: dlock_under_test()?,
             folder: arguments.text("--folder").map(PathBuf::from),
             only_checks: arguments.has("--judge"),
-        }))
+        })
     }
 }
 

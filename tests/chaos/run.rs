@@ -44,13 +44,10 @@ pub(crate) fn run(topology: Topology, seconds: u64, options: &Options, folder: &
     let mut sites: Vec<Running> = (topology.purposes().iter())
         .map(|purpose| Running::start(&context, topology, *purpose))
         .collect();
-    let actions = sites
-        .iter()
-        .flat_map(|running| running.site.actions.clone());
-    let actions: Vec<String> = actions.collect();
+    let actions = sites.iter().map(|running| running.site.actions.clone());
+    let actions: Vec<String> = actions.flatten().collect();
     thread::scope(|scope| {
         scope.spawn(|| context.live_runs.follow(&context.folder));
-        scope.spawn(|| context.tree_watcher.run(&context.journal));
         scope.spawn(|| probe::machine(&context));
         thread::scope(|scope| {
             let (mut nemeses, mut contenders) = (Vec::new(), Vec::new());
@@ -76,7 +73,6 @@ pub(crate) fn run(topology: Topology, seconds: u64, options: &Options, folder: &
             context.live_runs.close();
             assert_eq!(failed, 0, "number of nemeses that panicked");
         });
-        context.tree_watcher.close();
     });
     for action in actions {
         let store = context.folder.join("store").join(&action);

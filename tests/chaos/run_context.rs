@@ -10,8 +10,6 @@ use std::sync::atomic::AtomicU64;
 use crate::fault_phase::FaultPhases;
 use crate::history::Journal;
 use crate::live_runs::LiveRuns;
-use crate::readers::Readers;
-use crate::tree_watcher::TreeWatcher;
 use crate::worker::MARK;
 
 pub(crate) struct RunContext {
@@ -27,9 +25,7 @@ pub(crate) struct RunContext {
     pub(crate) worker: PathBuf,
     pub(crate) journal: Journal,
     pub(crate) live_runs: LiveRuns,
-    pub(crate) tree_watcher: TreeWatcher,
     pub(crate) fault_phase: FaultPhases,
-    pub(crate) readers: Readers,
     /// Numbers of the next run and of the next fault.
     pub(crate) runs: AtomicU64,
     pub(crate) faults: AtomicU64,
@@ -37,7 +33,7 @@ pub(crate) struct RunContext {
 
 impl RunContext {
     pub(crate) fn new(seed: u64, folder: &Path, dlock: &Path) -> io::Result<Self> {
-        for name in ["life", "witness", "store", "said", "deaf", "programs"] {
+        for name in ["life", "witness", "store", "deaf", "programs"] {
             fs::create_dir_all(folder.join(name))?;
         }
         // `/proc` contains canonical paths.
@@ -59,9 +55,7 @@ impl RunContext {
             dlock,
             worker,
             live_runs: LiveRuns::default(),
-            tree_watcher: TreeWatcher::new(),
             fault_phase: FaultPhases::default(),
-            readers: Readers::default(),
             runs: AtomicU64::new(1),
             faults: AtomicU64::new(1),
         })

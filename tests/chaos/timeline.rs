@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::fault_kind::{FaultKind, Victim};
 use crate::history::{Event, Line, Micros};
-use crate::schedule::Plan;
+use crate::schedule::{ContenderKind, Plan};
 
 /// A run of dlock.
 #[derive(Clone, Debug)]
@@ -12,6 +12,8 @@ pub(crate) struct Run {
     pub(crate) number: u64,
     pub(crate) action: String,
     pub(crate) launched: Micros,
+    /// Process id of dlock's parent process.
+    pub(crate) parent: u32,
     pub(crate) plan: Plan,
     pub(crate) start: Option<Start>,
     pub(crate) finished: Option<Micros>,
@@ -22,6 +24,55 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// Returns the run that `line` launches. None if it launches no run.
+    pub(crate) fn launched_by(line: &Line) -> Option<Self> {
+        let Event::Launched { parent, plan } = &line.event else {
+            return None;
+        };
+        Some(Self {
+            number: line.run?,
+            action: line.action.clone()?,
+            launched: line.at,
+            parent: *parent,
+            plan: plan.clone(),
+            start: None,
+            finished: None,
+            revoked: None,
+            dead: None,
+            end: None,
+        })
+    }
+
+    /// Applies an event of this run.
+    pub(crate) fn apply(&mut self, line: &Line) {
+        let at = line.at;
+        match &line.event {
+            Event::Started { token, parent, .. } => {
+                self.start = Some(Start { at, token: *token });
+                // Before, it is the script.
+                if self.plan.kind == ContenderKind::HoldPid {
+                    self.parent = *parent;
+                }
+            }
+            Event::Finished => self.finished = Some(at),
+            Event::Revoked => self.revoked = Some(at),
+            Event::Dead => self.dead = Some(at),
+            Event::Ended {
+                status,
+                signal,
+                stderr,
+            } => {
+                self.end = Some(End {
+                    at,
+                    status: *status,
+                    signal: *signal,
+                    stderr: stderr.clone(),
+                });
+            }
+            _ => {}
+        }
+    }
+
     /// Returns true if the commands of both runs must not run at the same time, whatever the number of commands.
     pub(crate) const fn excludes(&self, other: &Self) -> bool {
         self.plan.is_exclusive() || other.plan.is_exclusive()
@@ -76,22 +127,8 @@ impl Timeline {
     pub(crate) fn of(lines: Vec<Line>) -> Self {
         let mut timeline = Self::default();
         // A command may write its first event before the contender records the run, so the runs are created first.
-        for line in &lines {
-            if let (Some(number), Event::Launched { plan, .. }) = (line.run, &line.event) {
-                let run = Run {
-                    number,
-                    action: line.action.clone().expect("a run has an action"),
-                    launched: line.at,
-                    plan: plan.clone(),
-                    start: None,
-                    finished: None,
-                    revoked: None,
-                    dead: None,
-                    end: None,
-                };
-                timeline.runs.insert(number, run);
-            }
-        }
+        let runs = lines.iter().filter_map(Run::launched_by);
+        timeline.runs = runs.map(|run| (run.number, run)).collect();
         for line in &lines {
             timeline.apply(line);
         }
@@ -101,35 +138,13 @@ impl Timeline {
 
     fn apply(&mut self, line: &Line) {
         let at = line.at;
-        let run = line.run.and_then(|run| self.runs.get_mut(&run));
-        match (&line.event, run) {
-            (Event::Started { token, .. }, Some(run)) => {
-                run.start = Some(Start { at, token: *token });
-            }
-            (Event::Finished, Some(run)) => run.finished = Some(at),
-            (Event::Revoked, Some(run)) => run.revoked = Some(at),
-            (Event::Dead, Some(run)) => run.dead = Some(at),
-            (
-                Event::Ended {
-                    status,
-                    signal,
-                    stderr,
-                },
-                Some(run),
-            ) => {
-                run.end = Some(End {
-                    at,
-                    status: *status,
-                    signal: *signal,
-                    stderr: stderr.clone(),
-                });
-            }
-            (
-                Event::Fault {
-                    fault, kind, site, ..
-                },
-                _,
-            ) => {
+        if let Some(run) = line.run.and_then(|run| self.runs.get_mut(&run)) {
+            run.apply(line);
+        }
+        match &line.event {
+            Event::Fault {
+                fault, kind, site, ..
+            } => {
                 let new_fault = Fault {
                     at,
                     until: Micros::MAX,
@@ -141,17 +156,17 @@ impl Timeline {
                 };
                 self.faults.insert(*fault, new_fault);
             }
-            (Event::Healed { fault, hit }, _) => {
+            Event::Healed { fault, hit } => {
                 if let Some(fault) = self.faults.get_mut(fault) {
                     (fault.until, fault.hit) = (at, *hit);
                 }
             }
-            (Event::Stalled { site, micros }, _) => {
+            Event::Stalled { site, micros } => {
                 let start = at.saturating_sub(*micros);
                 self.stalls.push((site.clone(), start, at));
             }
-            (Event::Quiet, _) => self.quiet = Some(at),
-            (Event::Overdue, _) => self.overdue = Some(at),
+            Event::Quiet => self.quiet = Some(at),
+            Event::Overdue => self.overdue = Some(at),
             _ => {}
         }
     }

@@ -6,8 +6,8 @@
 //! make migrations ALTERS=100                                 kill the holder of an ALTER of a minute in each round
 //! DLOCK_UNDER_TEST=path make migrations …                    test the program at this path
 //! ```
-//! The program exits with 1 if a round fails. `cargo test` makes a short run, which does not check durations, because
-//! other programs may use the machine. With `--begin`, the same program is the start of each command that dlock runs.
+//! The program exits with 1 if a round fails. `cargo test` makes a short run, with each tool on one server. It does not
+//! check durations, because other programs may use the machine. With `--begin`, the same program is the start of each command that dlock runs.
 //!
 //! In a round of a tool, three replicas run the recipe in `examples/migrations/` at the same time on a new database,
 //! with the larger migrations in `projects`. The holder is killed at a random moment, and its replica restarts once, as
@@ -42,7 +42,7 @@ use migration::Migrations;
 use options::Options;
 use report::Tally;
 use statements::Cost;
-use testkit::arguments::concurrently;
+use testkit::arguments::{self, concurrently};
 use testkit::servers::{Flavour, Server};
 use tool::Tool;
 
@@ -53,18 +53,11 @@ fn main() -> ExitCode {
     {
         start::begin(command);
     }
-    match Options::read(&arguments) {
-        Ok(Some(options)) => run_all(&options),
-        Ok(None) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("migrations: {error}");
-            ExitCode::from(2)
-        }
-    }
+    arguments::main("migrations", Options::read, run_all)
 }
 
-/// Runs on all flavours concurrently, and prints the summaries.
-fn run_all(options: &Options) -> ExitCode {
+/// Runs on all flavours concurrently, and prints the summaries. Returns true if no round has failed.
+fn run_all(options: &Options) -> bool {
     println!("{}", report::first_line(options));
     let mut all_hold = true;
     for tallies in concurrently(&options.flavours, |flavour| run_on(*flavour, options)) {
@@ -74,10 +67,7 @@ fn run_all(options: &Options) -> ExitCode {
             all_hold &= tally.holds();
         }
     }
-    match all_hold {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    }
+    all_hold
 }
 
 /// Runs all rounds on one server. A short run makes the rounds of all tools at the same time, because a round mostly
@@ -101,8 +91,9 @@ fn run_on(flavour: Flavour, options: &Options) -> Vec<Tally> {
         }
         tally
     };
+    let is_run = |tool: &Tool| !options.is_sample || tool.flavour == flavour;
     let tools = options.tools.iter().filter(|_| options.rounds > 0);
-    let tools = tools.map(|tool| Some(*tool));
+    let tools = tools.filter(|tool| is_run(tool)).map(|tool| Some(*tool));
     let tools = tools.chain((options.alters > 0).then_some(None));
     match options.is_timed {
         true => tools.map(run).collect(),

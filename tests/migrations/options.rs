@@ -21,6 +21,8 @@ pub(crate) struct Options {
     /// Flavours to test. They run concurrently.
     pub(crate) flavours: Vec<Flavour>,
     pub(crate) tools: Vec<&'static Tool>,
+    /// If true, each tool runs only on its own flavour.
+    pub(crate) is_sample: bool,
     /// The program under test.
     pub(crate) dlock: PathBuf,
     /// If true, a next command that starts later than promised is a failure, and the statements are long.
@@ -46,7 +48,8 @@ pub(crate) struct Scale {
 
 const SHORT: Scale = Scale {
     latest_kill: Duration::from_secs(1),
-    ttl: Duration::from_secs(2),
+    // A busy machine cannot renew a shorter lease.
+    ttl: Duration::from_secs(4),
     rows: 20_000,
     alter_rows: 100_000,
     alter_time: Duration::from_secs(30),
@@ -69,11 +72,7 @@ impl Scale {
 }
 
 impl Options {
-    /// Reads the command line. Returns None if the command line does not select this test.
-    pub(crate) fn read(arguments: &[String]) -> Result<Option<Self>, String> {
-        let Some(arguments) = Arguments::read("migrations", arguments) else {
-            return Ok(None);
-        };
+    pub(crate) fn read(arguments: &Arguments) -> Result<Self, String> {
         let is_timed = arguments.has("--timed");
         let flavour = arguments.text("--flavour").unwrap_or("both");
         let mut flavours = Vec::from(Flavour::ALL);
@@ -86,16 +85,17 @@ impl Options {
         }
         // `make` passes an empty text for a variable that is not set, and then no ALTER runs.
         let alters = u32::from(!arguments.has("--alters"));
-        Ok(Some(Self {
+        Ok(Self {
             rounds: arguments.number("--rounds")?.unwrap_or(1),
             alters: arguments.number("--alters")?.unwrap_or(alters),
             seed: arguments.seed()?,
             flavours,
             tools,
             dlock: dlock_under_test()?,
+            is_sample: !is_timed && only.is_empty(),
             is_timed,
             scale: if is_timed { TIMED } else { SHORT },
-        }))
+        })
     }
 
     /// Returns the random numbers of a round, which depend on the seed.

@@ -7,13 +7,15 @@ use std::process::Command;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use testkit::repository;
-use testkit::servers::fetched;
+use testkit::servers::{Flavour, fetched};
 
 /// A migration tool with a project in `examples/migrations/` and larger migrations in `projects`.
 #[derive(Debug)]
 pub(crate) struct Tool {
     /// The action, and the name of the folders.
     pub(crate) name: &'static str,
+    /// The server of the tool in a short run.
+    pub(crate) flavour: Flavour,
     /// The program that the script `fetch` finds or installs.
     program: &'static str,
     /// The table in which the tool records its migrations.
@@ -36,6 +38,7 @@ impl Tool {
     pub(crate) const ALL: [Self; 3] = [
         Self {
             name: "alembic",
+            flavour: Flavour::MariaDb,
             program: "alembic",
             record: "alembic_version",
             // Alembic records only the number of the last migration.
@@ -43,12 +46,14 @@ impl Tool {
         },
         Self {
             name: "django",
+            flavour: Flavour::MySql,
             program: "django-admin",
             record: "django_migrations",
             recorded: "SELECT COUNT(*) FROM django_migrations WHERE app = 'plans'",
         },
         Self {
             name: "knex",
+            flavour: Flavour::MariaDb,
             program: "knex",
             record: "knex_migrations",
             recorded: "SELECT COUNT(*) FROM knex_migrations",

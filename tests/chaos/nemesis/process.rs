@@ -8,9 +8,9 @@ use rustix::process::Signal;
 use super::{Nemesis, SEARCH};
 use crate::fault_kind::{FaultKind, Victim};
 use crate::history::Micros;
-use crate::live_runs::Run;
 use crate::processes::{Process, of_run, send};
 use crate::schedule::{ContenderKind, Step};
+use crate::timeline::Run;
 
 impl Nemesis<'_> {
     /// Injects the fault into a holder or a waiter. Returns the start time of the fault; None if no run was affected.

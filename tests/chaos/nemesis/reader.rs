@@ -2,7 +2,7 @@
 //! terminal were paused.
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -10,14 +10,13 @@ use mysql::prelude::Queryable;
 
 use super::session::HOLDERS;
 use super::{Nemesis, SEARCH};
-use crate::client::deaf_file;
 use crate::history::Micros;
-use crate::live_runs::Run;
 use crate::processes::of_run;
-use crate::readers::fill;
+use crate::readers::{FILLER, deaf_file, fill};
 use crate::schedule::{ContenderKind, Step};
+use crate::timeline::Run;
 
-/// Time for a program to read the lines that end its read.
+/// Time for a reader to read the bytes that end its read.
 const READ_TIME: Duration = Duration::from_millis(50);
 
 impl Nemesis<'_> {
@@ -29,38 +28,33 @@ impl Nemesis<'_> {
         let holder = live_runs.holder(self.action(), left, SEARCH, |_| true)?;
         let mut admin = self.site.database.admin_conn();
         let fault = self.begin(step.kind, Some(holder.number), Some(holder.parent));
-        let reads_events = holder.plan.kind == ContenderKind::HoldJson;
-        let is_stopped = match reads_events {
-            true => self.stop_reading_events(&holder),
-            false => self.context.readers.stop(holder.number),
-        };
+        let deaf_file = deaf_file(&self.context.folder, holder.number);
+        File::create(&deaf_file).expect("a file can be created");
+        let is_stopped = self.fill_pipe(&holder).is_some();
         if let Ok(Some(session)) = admin.exec_first::<u64, _, _>(HOLDERS, (self.action(),)) {
             // The session may have ended after the query.
             let _ = admin.query_drop(format!("KILL CONNECTION {session}"));
         }
         self.pause(step, &holder);
-        match reads_events {
-            true => fs::remove_file(self.deaf_file(&holder)).expect("the file exists"),
-            false => self.context.readers.resume(holder.number),
-        }
+        fs::remove_file(deaf_file).expect("the file exists");
         self.end(fault, is_stopped)
     }
 
-    /// Makes the program of `holder` stop to read its events, and fills their pipe. Returns false if the program has ended.
-    fn stop_reading_events(&self, holder: &Run) -> bool {
-        File::create(self.deaf_file(holder)).expect("a file can be created");
-        let mut processes = of_run(&self.context.mark, holder.number).into_iter();
-        let Some(program) = processes.find(|process| process.program == self.context.worker) else {
-            return false;
+    /// Fills the pipe of the stopped reader: the standard input of a program, or the standard error of dlock. Returns None
+    /// if the process has ended.
+    fn fill_pipe(&self, holder: &Run) -> Option<()> {
+        let (pid, descriptor, byte) = match holder.plan.kind {
+            ContenderKind::Exec | ContenderKind::HoldPid => (holder.parent, 2, FILLER),
+            ContenderKind::HoldJson => {
+                let mut processes = of_run(&self.context.mark, holder.number).into_iter();
+                let program = processes.find(|process| process.program == self.context.worker)?;
+                (program.pid, 0, b'\n')
+            }
         };
-        let stdin = format!("/proc/{}/fd/0", program.pid);
-        // The program may be in a read, which the first lines end.
-        let woken = fill(Path::new(&stdin), b'\n');
+        let path = format!("/proc/{pid}/fd/{descriptor}");
+        // The reader may be in a read, which the first bytes end.
+        fill(Path::new(&path), byte).ok()?;
         thread::sleep(READ_TIME);
-        woken.and_then(|()| fill(Path::new(&stdin), b'\n')).is_ok()
-    }
-
-    fn deaf_file(&self, holder: &Run) -> PathBuf {
-        deaf_file(&self.context.folder, holder.number)
+        fill(Path::new(&path), byte).ok()
     }
 }

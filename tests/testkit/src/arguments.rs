@@ -3,8 +3,29 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::str::FromStr;
 use std::thread::{self, ScopedJoinHandle};
+
+/// Runs the test `test`: `read` reads its options, and `run` returns true if the test passes.
+pub fn main<T>(
+    test: &str,
+    read: impl Fn(&Arguments) -> Result<T, String>,
+    run: impl Fn(&T) -> bool,
+) -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some(arguments) = Arguments::read(test, &arguments) else {
+        return ExitCode::SUCCESS;
+    };
+    match read(&arguments).map(|options| run(&options)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{test}: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
 
 /// The options `--NAME=TEXT` on the command line.
 pub struct Arguments<'a>(BTreeMap<&'a str, &'a str>);
@@ -12,7 +33,7 @@ pub struct Arguments<'a>(BTreeMap<&'a str, &'a str>);
 impl<'a> Arguments<'a> {
     /// Reads the command line of the test `test`. Arguments that `cargo test` passes to every target are also accepted.
     /// Returns None if the command line does not select this test.
-    pub fn read(test: &str, arguments: &'a [String]) -> Option<Self> {
+    fn read(test: &str, arguments: &'a [String]) -> Option<Self> {
         let mut options = BTreeMap::new();
         let mut filters = Vec::new();
         let mut arguments = arguments.iter();
