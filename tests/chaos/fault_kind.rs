@@ -22,39 +22,29 @@ use strum::{Display, EnumString, VariantArray, VariantNames};
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub(crate) enum FaultKind {
-    /// SIGKILL to the holder's parent process. The parent process of a program is its `dlock hold`.
+    /// SIGKILL or SIGTERM to the holder's parent process. The parent process of a program is its `dlock hold`.
     KillParent,
-    /// SIGSTOP to the holder's parent process for at most a third of the ttl.
-    FreezeParentShort,
-    /// SIGSTOP to the holder's parent process for about the ttl.
-    FreezeParentNear,
-    /// SIGSTOP to the holder's parent process for longer than the ttl.
-    FreezeParentLong,
-    /// SIGTERM to the holder's parent process.
     TermParent,
-    /// SIGKILL to the holder's monitor.
+    /// SIGSTOP to the holder's parent process: for at most a third of the ttl, for about the ttl, or for longer.
+    FreezeParentShort,
+    FreezeParentNear,
+    FreezeParentLong,
+    /// SIGKILL or SIGSTOP to the holder's monitor.
     KillMonitor,
-    /// SIGSTOP to the holder's monitor.
     FreezeMonitor,
-    /// SIGKILL to one process of the command's tree, or to the program.
+    /// SIGKILL or SIGSTOP to one process of the command's tree, or to the program.
     KillCommand,
-    /// SIGSTOP to one process of the command's tree, or to the program.
     FreezeCommand,
-    /// SIGKILL to a waiter.
+    /// SIGKILL, SIGSTOP or SIGTERM to a waiter.
     KillWaiter,
-    /// SIGSTOP to a waiter.
     FreezeWaiter,
-    /// SIGTERM to a waiter.
     TermWaiter,
-    /// KILL CONNECTION for the holder's session.
+    /// KILL CONNECTION for the holder's session, or for a session with a queue entry.
     KillSession,
-    /// KILL CONNECTION for a session with a queue entry.
     KillWaitingSession,
-    /// All packets are lost, in both directions.
+    /// All packets are lost: in both directions, from clients, or from the server.
     CutBoth,
-    /// All packets from clients are lost.
     CutRequests,
-    /// All packets from the server are lost.
     CutReplies,
     /// All packets in both directions are held until the fault ends.
     Delay,
@@ -70,17 +60,13 @@ pub(crate) enum FaultKind {
     Drip,
     /// All connections are reset. New connections are accepted but receive nothing.
     Silence,
-    /// The server is killed and restarted.
+    /// The server is killed and restarted, shut down cleanly and restarted, or gets SIGSTOP.
     KillServer,
-    /// The server is shut down cleanly and restarted.
     RestartServer,
-    /// SIGSTOP to the server.
     FreezeServer,
-    /// A node of a cluster is killed and restarted.
+    /// The same for a node of a cluster.
     KillNode,
-    /// A node of a cluster is shut down cleanly and restarted.
     RestartNode,
-    /// SIGSTOP to a node of a cluster.
     FreezeNode,
     /// A node of a Galera cluster loses all packets from and to the other nodes. A member of a group leaves the group
     /// but keeps running.
@@ -89,13 +75,10 @@ pub(crate) enum FaultKind {
     SwitchPrimary,
     /// The primary is killed. Its replica, which lacks the latest changes, becomes the primary.
     LosePrimary,
-    /// The server's clock is set forward by an hour.
+    /// The server's clock is set forward or back by an hour, or runs twice or half as fast.
     HourForward,
-    /// The server's clock is set back by an hour.
     HourBack,
-    /// The server's clock runs twice as fast.
     DoubleSpeed,
-    /// The server's clock runs half as fast.
     HalfSpeed,
     /// An operator runs `dlock release` without checking which run holds the lease.
     Release,

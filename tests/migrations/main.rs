@@ -28,7 +28,6 @@ mod kill;
 mod migration;
 mod observer;
 mod options;
-mod processes;
 mod report;
 mod sessions;
 mod start;

@@ -23,27 +23,28 @@ const OUTAGES: [&str; 7] = [
 ];
 
 /// A complete run of the only holder, and the quiet phase after it.
-const GOOD: &str = "1000-5000 run 1 10, 9000 quiet";
+const GOOD: &str = "1000-5000 run 1 token=10, 9000 quiet";
 
 /// Returns a history of a holder whose parent is killed at 10 s, and a waiter whose command starts at `next`
 /// milliseconds.
 fn killed(next: u64) -> String {
-    let holder = "10000-10001 kill-parent 1, 10010 dead 1, 10010 killed 1 9";
+    let holder = "10000-10001 kill-parent 1, 10010 dead 1, 10010 ended 1 signal=9";
     format!("{holder}, {}", taken_over(next))
 }
 
 /// Returns a history of a holder whose parent is frozen at 10 s.
 fn frozen(until: u64, next: u64) -> String {
     let ended = until + 10;
-    let holder = format!("10000-{until} freeze-parent-long 1, 11800 dead 1, {ended} ended 1 76");
+    let holder =
+        format!("10000-{until} freeze-parent-long 1, 11800 dead 1, {ended} ended 1 status=76");
     format!("{holder}, {}", taken_over(next))
 }
 
 fn taken_over(next: u64) -> String {
     let [finished, dead, ended] = [50, 60, 70].map(|after| next + after);
-    let waiter = format!("8500 launched 2, {next} started 2 11, {finished} finished 2");
-    let ends = format!("{dead} dead 2, {ended} ended 2 0, 30000 quiet, 31000 overdue");
-    format!("8000 launched 1, 8100 started 1 10, {waiter}, {ends}")
+    let waiter = format!("8500 asked 2, {next} started 2 token=11, {finished} finished 2");
+    let ends = format!("{dead} dead 2, {ended} ended 2 status=0, 30000 quiet, 31000 overdue");
+    format!("8000 asked 1, 8100 started 1 token=10, {waiter}, {ends}")
 }
 
 #[test]
@@ -64,7 +65,7 @@ fn takeovers_are_counted_and_timed() {
     let taken_over = timeline(&killed(12_800));
     assert_eq!(takeovers(&taken_over), 1);
     assert_eq!(latencies(&taken_over, FaultKind::KillParent), [800_000]);
-    let handed_over = timeline("1000-2000 run 1 1, 1500-3000 run 2 2");
+    let handed_over = timeline("1000-2000 run 1 token=1, 1500-3000 run 2 token=2");
     assert_eq!(takeovers(&handed_over), 0);
 }
 
@@ -82,7 +83,7 @@ fn takeover_during_or_after_a_server_outage_is_not_reported() {
 #[test]
 fn takeover_after_the_priority_of_a_stale_queue_entry_is_not_reported() {
     let is_late = |site, kind, next| {
-        let waiter = "1000 launched 3, 3000 killed 3 9";
+        let waiter = "1000 asked 3, 3000 ended 3 signal=9";
         let history = format!("{}, {waiter}, 2990-3000 {kind}", killed(next));
         violations_at(site, &history).contains(&TAKEOVER)
     };
@@ -105,8 +106,8 @@ fn takeover_after_the_priority_of_a_stale_queue_entry_is_not_reported() {
 
 /// Returns a history of a run that exits with `status` before its command has finished. `fields` are those of its plan.
 fn stopped_with(status: i32, fields: &str) -> String {
-    let run = format!("1000 launched 1{fields}, 1100 started 1 10, 3000 dead 1");
-    format!("{run}, 3010 ended 1 {status}, 30000 quiet, 31000 overdue")
+    let run = format!("1000 asked 1{fields}, 1100 started 1 token=10, 3000 dead 1");
+    format!("{run}, 3010 ended 1 status={status}, 30000 quiet, 31000 overdue")
 }
 
 fn stopped(status: i32) -> String {
@@ -166,7 +167,7 @@ fn exit_needs_a_matching_fault() {
     for status in [0, 64, 69, 70, 75, 77, 78, 101, 126, 127, 134] {
         assert_eq!(violations(&stopped(status)), [CAUSE], "{status}");
     }
-    assert_with(GOOD, "1000 launched 2, 2000 killed 2 9", [CAUSE]);
+    assert_with(GOOD, "1000 asked 2, 2000 ended 2 signal=9", [CAUSE]);
 }
 
 #[test]
@@ -180,11 +181,12 @@ fn only_a_second_stop_request_explains_a_killed_command() {
 
 #[test]
 fn dlock_dies_of_sigterm_only_before_its_first_output() {
-    let waiter = format!("{GOOD}, 2000 launched 2, 2300 killed 2 15");
+    let waiter = format!("{GOOD}, 2000 asked 2, 2300 ended 2 signal=15");
     assert_with(&waiter, "2200-2201 term-waiter 2", []);
     assert_with(&waiter, "2200-2201 term-waiter 1", [CAUSE]);
     assert_with(&waiter, "2200-2201 kill-session 2", [CAUSE]);
-    let holder = "1000 launched 1, 1100 started 1 10, 2100 dead 1, 2200 killed 1 15, 9000 quiet";
+    let holder =
+        "1000 asked 1, 1100 started 1 token=10, 2100 dead 1, 2200 ended 1 signal=15, 9000 quiet";
     assert_with(holder, "2000-2001 term-parent 1", [CAUSE]);
 }
 
@@ -195,8 +197,8 @@ fn success_after_a_lost_lease_is_reported() {
     assert_with(GOOD, "4999 revoked 1", []);
 
     // The database has lost the grant of run 1, so that run 2 may start beside it. The status must say so.
-    let first = "1000 launched 1, 1100 started 1 10, 2000 finished 1, 2010 ended 1 0";
-    let beside = format!("{first}, 1400 launched 2, 1500 started 2 11, 9000 quiet");
+    let first = "1000 asked 1, 1100 started 1 token=10, 2000 finished 1, 2010 ended 1 status=0";
+    let beside = format!("{first}, 1400 asked 2, 1500 started 2 token=11, 9000 quiet");
     let found = cause(&timeline(&beside));
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].what.contains("run 2 had started"), "{found:?}");
@@ -205,23 +207,26 @@ fn success_after_a_lost_lease_is_reported() {
 #[test]
 fn skipped_run_needs_a_success_just_before() {
     let other = |exit| {
-        let start = format!("1000 launched 1 exit={exit}, 1100 started 1 10, 1900 finished 1");
-        format!("{start}, 1910 dead 1, 1920 ended 1 {exit}, 1930 ended 2 0, 9000 quiet")
+        let start = format!("1000 asked 1 exit={exit}, 1100 started 1 token=10, 1900 finished 1");
+        format!(
+            "{start}, 1910 dead 1, 1920 ended 1 status={exit}, 1930 ended 2 status=0, 9000 quiet"
+        )
     };
-    assert_with(&other(0), "1500 launched 2 option=once-per", []);
-    assert_with(&other(0), "1500 launched 2", [CAUSE]);
-    assert_with(&other(3), "1500 launched 2 option=once-per", [CAUSE]);
+    assert_with(&other(0), "1500 asked 2 option=once-per", []);
+    assert_with(&other(0), "1500 asked 2", [CAUSE]);
+    assert_with(&other(3), "1500 asked 2 option=once-per", [CAUSE]);
 }
 
 #[test]
 fn start_after_a_success_with_the_same_key_is_reported() {
     let history = |second: u64, status: i32, start: &str| {
-        let first = "1000 launched 1 option=once, 1100 started 1 10, 1200 finished 1, 1210 dead 1";
-        let other = format!("1300 launched {second} option=once, {start}1600 ended {second} 0");
-        timeline(&format!("{first}, 1220 ended 1 {status}, {other}"))
+        let first =
+            "1000 asked 1 option=once, 1100 started 1 token=10, 1200 finished 1, 1210 dead 1";
+        let other = format!("1300 asked {second} option=once, {start}1600 ended {second} status=0");
+        timeline(&format!("{first}, 1220 ended 1 status={status}, {other}"))
     };
     let starts = |second, status| {
-        let start = format!("1400 started {second} 11, 1500 finished {second}, ");
+        let start = format!("1400 started {second} token=11, 1500 finished {second}, ");
         once(&history(second, status, &start)).len()
     };
     assert_eq!(starts(2, 0), 1);
@@ -238,9 +243,13 @@ fn start_after_a_success_with_the_same_key_is_reported() {
 #[test]
 fn start_within_the_minimum_time_of_a_lock_is_reported() {
     let next = |at: u64, status: i32| {
-        let run = r#"1000 launched 1 option={"min-hold":4000}, 1100 started 1 10, 1200 finished 1"#;
-        let ended = format!("1210 dead 1, 1220 ended 1 {status}, 1300 launched 2");
-        min_hold(&timeline(&format!("{run}, {ended}, {at} started 2 11"))).len()
+        let run =
+            r#"1000 asked 1 option={"min-hold":4000}, 1100 started 1 token=10, 1200 finished 1"#;
+        let ended = format!("1210 dead 1, 1220 ended 1 status={status}, 1300 asked 2");
+        min_hold(&timeline(&format!(
+            "{run}, {ended}, {at} started 2 token=11"
+        )))
+        .len()
     };
     assert_eq!(next(3_900, 0), 1);
     assert_eq!(next(4_200, 0), 0, "the grant may be a second earlier");
@@ -249,8 +258,10 @@ fn start_within_the_minimum_time_of_a_lock_is_reported() {
 
 #[test]
 fn ended_session_of_another_program_is_reported() {
-    for (state, expected) in [("alive", 0), ("ended", 2)] {
-        let timeline = timeline(&format!("1000 session - {state}, 1100 session 3 {state}"));
+    for (is_alive, expected) in [(true, 0), (false, 2)] {
+        let timeline = timeline(&format!(
+            "1000 session is_alive={is_alive}, 1100 session 3 is_alive={is_alive}"
+        ));
         assert_eq!(session_checks(&timeline), 2);
         assert_eq!(bystanders(&timeline).len(), expected);
     }
@@ -258,19 +269,21 @@ fn ended_session_of_another_program_is_reported() {
 
 #[test]
 fn wait_timeout_and_unreachable_server_need_a_wait_limit_or_earlier_sessions() {
-    let timed_out = format!("{GOOD}, 2500 ended 2 75");
-    assert_with(&timed_out, "1500 launched 2 wait=1000", []);
-    assert_with(&timed_out, "1500 launched 2", [CAUSE]);
+    let timed_out = format!("{GOOD}, 2500 ended 2 status=75");
+    assert_with(&timed_out, "1500 asked 2 wait=1000", []);
+    assert_with(&timed_out, "1500 asked 2", [CAUSE]);
 
     let (outage, short) = ("1600-2400 freeze-server", "1600-1700 freeze-server");
-    let unreachable = "1000-1400 run 1 10, 2500 ended 2 69, 9000 quiet, 1500 launched 2";
+    let unreachable = "1000-1400 run 1 token=10, 2500 ended 2 status=69, 9000 quiet, 1500 asked 2";
     let limited = format!("{unreachable} wait=500");
     assert_with(&limited, outage, []);
     assert_with(&limited, short, [CAUSE]);
     assert_with(unreachable, outage, [CAUSE]);
 
-    let left = "2 69 dlock: a session, which an earlier run of a left on the server, has not ended, and the lease";
-    let sessions = unreachable.replace("2 69", left);
+    let left =
+        "a session, which an earlier run of a left on the server, has not ended, and the lease";
+    let ended = format!("status=69 stderr=dlock: {left}");
+    let sessions = unreachable.replace("status=69", &ended);
     assert_with(&sessions, outage, []);
     assert_with(&sessions, short, [CAUSE]);
 }
@@ -278,28 +291,37 @@ fn wait_timeout_and_unreachable_server_need_a_wait_limit_or_earlier_sessions() {
 #[test]
 fn stalled_machine_explains_a_lost_lease() {
     let lost = stopped(76);
-    assert_with(&lost, "2500 stalled 900", []);
-    assert_with(&lost, "2500 stalled 900 processes", []);
-    assert_with(&lost, "2500 stalled 900 clocks", []);
-    assert_with(&lost, "2500 stalled 210", [CAUSE]);
+    assert_with(&lost, "2500 stalled micros=900000", []);
+    assert_with(&lost, "2500 stalled micros=900000 site=processes", []);
+    assert_with(&lost, "2500 stalled micros=900000 site=clocks", []);
+    assert_with(&lost, "2500 stalled micros=210000", [CAUSE]);
     // The overlapping time of two stalls counts once.
-    assert_with(&lost, "2500 stalled 210, 2510 stalled 210", [CAUSE]);
+    assert_with(
+        &lost,
+        "2500 stalled micros=210000, 2510 stalled micros=210000",
+        [CAUSE],
+    );
     // A frozen server does not explain a lost lease on another site.
-    let elsewhere = "2500 stalled 900 restarts, 1500-2400 freeze-server @restarts";
+    let elsewhere = "2500 stalled micros=900000 site=restarts, 1500-2400 freeze-server @restarts";
     assert_with(&lost, elsewhere, [CAUSE]);
-    let stalled = timeline(&format!("{lost}, 2500 stalled 900"));
+    let stalled = timeline(&format!("{lost}, 2500 stalled micros=900000"));
     assert_eq!(excused(&stalled).len(), 1);
 }
 
 #[test]
 fn contender_that_is_not_served_is_reported() {
-    let good = "1000-2000 run 1 10, 3000 quiet";
-    assert_with(good, "2000 launched 2, 9000 overdue", [SERVED]);
-    let killed_by_the_runner = "2000 launched 2, 9000 overdue, 9100 killed 2 9";
+    let good = "1000-2000 run 1 token=10, 3000 quiet";
+    assert_with(good, "2000 asked 2, 9000 overdue", [SERVED]);
+    let killed_by_the_runner = "2000 asked 2, 9000 overdue, 9100 ended 2 signal=9";
     assert_with(good, killed_by_the_runner, [SERVED]);
-    assert_with(good, "4000 launched 2, 4100 ended 2 76", [CAUSE, SERVED]);
-    let hold =
-        format!("{good}, 4000 launched 2 kind=hold-json, 4050 started 2 11, 5100 ended 2 69");
+    assert_with(
+        good,
+        "4000 asked 2, 4100 ended 2 status=76",
+        [CAUSE, SERVED],
+    );
+    let hold = format!(
+        "{good}, 4000 asked 2 kind=hold-json, 4050 started 2 token=11, 5100 ended 2 status=69"
+    );
     assert!(violations(&hold).contains(&SERVED), "not finished");
     assert_with(&hold, "4060 finished 2, 4070 dead 2", [CAUSE]);
     // There is no grant.
@@ -311,8 +333,9 @@ fn contender_that_is_not_served_is_reported() {
 #[test]
 fn failure_of_a_command_is_passed_on_if_the_release_is_not_confirmed() {
     let ended = |status: i32, stderr: &str| {
-        let run = format!("1000 launched 1 exit={status}, 1100 started 1 10, 1200 revoked 1");
-        let end = format!("1300 finished 1, 1310 dead 1, 2300 ended 1 {status} {stderr}");
+        let run = format!("1000 asked 1 exit={status}, 1100 started 1 token=10, 1200 revoked 1");
+        let end =
+            format!("1300 finished 1, 1310 dead 1, 2300 ended 1 status={status} stderr={stderr}");
         violations(&format!("{run}, {end}, 9000 quiet"))
     };
     let unreleased = "dlock: cannot release a: no response in time; it expires within 3s\n";

@@ -1,14 +1,17 @@
 //! Reads artificial histories for the tests of the checkers.
 //!
-//! A history is a text like `1000 launched 1, 1100 started 1 10, 2000 ended 1 0`. Each event has its time in milliseconds,
-//! its name, the number of its run, and what [`event`] reads. The other forms are:
+//! A history is a text like `1000 asked 1, 1100 started 1 token=10, 2000 ended 1 status=0`. Each event has its time in
+//! milliseconds, its name, the number of its run if it has one, and its fields. The other forms are:
 //!
-//! - `1000 launched 1 exit=3 limit=0` starts a run whose plan differs from [`plan`] in these fields.
-//! - `1000-2000 run 1 10` is a complete run without a fault, with the token 10.
+//! - `1000 asked 1 exit=3 limit=0` launches a run whose plan has these fields.
+//! - `1000-2000 run 1 token=10` is a complete run without a fault.
 //! - `1000-2000 kill-parent 1` is a fault that affects run 1, `1000-2000 kill-server` one that affects the site, and
 //!   `1000-2000 kill-server @restarts` one that affects another site.
 
+use serde_json::{Value, json};
+
 use crate::check::PROPERTIES;
+use crate::fault_kind::FaultKind;
 use crate::history::{Event, Line};
 use crate::schedule::{ContenderKind, Plan};
 use crate::timeline::Timeline;
@@ -64,107 +67,62 @@ fn add(lines: &mut Vec<Line>, site: &str, text: &str, fault: u64) {
     let (from, to) = time.split_once('-').unwrap_or((time, time));
     let [from, to]: [u64; 2] = [from, to].map(|time| time.parse().expect("a time"));
     let (name, rest) = words.split_once(' ').unwrap_or((words, ""));
-    let (first, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-    let run = first.parse().ok();
-    let mut push = |millis: u64, run, action: bool, event| {
+    let (first, fields) = rest.split_once(' ').unwrap_or((rest, ""));
+    let run: Option<u64> = first.parse().ok();
+    let fields = if run.is_some() { fields } else { rest };
+    let kind = name.parse::<FaultKind>().ok();
+    let action = (kind.is_none() || run.is_some()).then(|| format!("{site}-1"));
+    let mut push = |millis: u64, event| {
         lines.push(Line {
             at: millis * 1_000,
             run,
-            action: action.then(|| format!("{site}-1")),
+            action: action.clone(),
             event,
         });
     };
-    if let Ok(kind) = name.parse() {
-        let site = first.strip_prefix('@').unwrap_or(site).to_owned();
-        let pid = None;
+    if let Some(kind) = kind {
         let event = Event::Fault {
             fault,
             kind,
-            site,
-            pid,
+            site: rest.strip_prefix('@').unwrap_or(site).to_owned(),
+            pid: None,
         };
-        push(from, run, run.is_some(), event);
-        push(to, None, false, Event::Healed { fault, hit: true });
+        push(from, event);
+        push(to, Event::Healed { fault, hit: true });
     } else if name == "run" {
-        for (millis, name, rest) in [
-            (from, "launched", ""),
-            (from + 10, "started", rest),
-            (to - 10, "finished", ""),
-            (to - 5, "dead", ""),
-            (to, "ended", "0"),
-        ] {
-            push(millis, run, true, event(name, first, rest));
-        }
+        push(from, event("asked", ""));
+        push(from + 10, event("started", fields));
+        push(to - 10, Event::Finished);
+        push(to - 5, Event::Dead);
+        push(to, event("ended", "status=0"));
     } else {
-        push(from, run, true, event(name, first, rest));
+        push(from, event(name, fields));
     }
 }
 
-/// Returns the event `name`. `first` is the number of its run, or the first word of an event without a run.
-fn event(name: &str, first: &str, rest: &str) -> Event {
-    let word = |index: usize| rest.split(' ').nth(index).unwrap_or_default();
-    let number = |index: usize| word(index).parse().expect("a number");
-    let micros = |text: &str| text.parse::<u64>().expect("a number") * 1_000;
-    match name {
-        "launched" => Event::Launched {
-            parent: 1_000,
-            plan: plan(rest),
-        },
-        "started" => Event::Started {
-            token: number(0),
-            pid: 2_000,
-            parent: 1_000,
-            alone: word(1) != "beside-another",
-        },
-        "counting" => Event::Counting { count: number(0) },
-        "counted" => Event::Counted { count: number(0) },
-        "refused" => Event::Refused {
-            token: number(0),
-            highest: number(1),
-        },
-        "finished" => Event::Finished,
-        "dead" => Event::Dead,
-        "revoked" => Event::Revoked,
-        "ended" | "killed" => {
-            let (code, stderr) = rest.split_once(' ').unwrap_or((rest, ""));
-            let code: i32 = code.parse().expect("a number");
-            Event::Ended {
-                status: (name == "ended").then_some(code),
-                signal: (name == "killed").then_some(code),
-                stderr: stderr.to_owned(),
-            }
-        }
-        "session" => Event::Session {
-            is_alive: rest == "alive",
-        },
-        "counter" => Event::Counter {
-            count: first.parse().expect("a number"),
-        },
-        "stalled" => Event::Stalled {
-            site: (!rest.is_empty()).then(|| rest.to_owned()),
-            micros: micros(first),
-        },
-        "orphan" => Event::Orphan {
-            pid: 4_711,
-            words: first.to_owned(),
-        },
-        "quiet" => Event::Quiet,
-        "overdue" => Event::Overdue,
-        _ => panic!("{name}: no such event"),
-    }
-}
-
-/// Returns a plan with a ttl of 2 s and the values in `fields`, like `exit=3 option=once`.
-fn plan(fields: &str) -> Plan {
+/// Returns the event `name` with the values in `fields`, like `status=76 stderr=some words`. Other fields have the values of
+/// most events.
+fn event(name: &str, fields: &str) -> Event {
     let plan = Plan {
         hold: 1_000,
         ..Plan::plain(ContenderKind::Exec, 2_000)
     };
-    let mut plan = serde_json::to_value(plan).expect("a plan is plain data");
+    let plan = with_fields(serde_json::to_value(plan).expect("plain data"), fields);
+    let event = json!({
+        "event": name, "plan": plan, "parent": 1_000, "pid": 2_000, "alone": true, "status": null, "signal": null,
+        "stderr": "", "site": null,
+    });
+    let event = serde_json::from_value(with_fields(event, fields));
+    event.unwrap_or_else(|error| panic!("{name} {fields}: {error}"))
+}
+
+fn with_fields(mut object: Value, fields: &str) -> Value {
+    let (fields, stderr) = fields.split_once("stderr=").unwrap_or((fields, ""));
     for field in fields.split_whitespace() {
         let (name, value) = field.split_once('=').expect("a field has a value");
         // A word is the name of a variant.
-        plan[name] = serde_json::from_str(value).unwrap_or_else(|_| value.into());
+        object[name] = serde_json::from_str(value).unwrap_or_else(|_| value.into());
     }
-    serde_json::from_value(plan).expect("the fields are those of a plan")
+    object["stderr"] = stderr.into();
+    object
 }

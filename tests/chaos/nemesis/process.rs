@@ -46,22 +46,24 @@ impl Nemesis<'_> {
         self.end(fault, sent)
     }
 
-    /// Returns the id of the victim among the processes of `run`. None if the process does not exist.
+    /// Returns the id of the victim among the processes of `run`. None if the process does not exist. The search takes
+    /// long on a busy machine, so it is omitted for dlock's parent process.
     fn target(&self, step: Step, run: &Run) -> Option<u32> {
-        let mut tree = of_run(&self.context.mark, run.number);
+        let tree = || of_run(&self.context.mark, run.number).into_iter();
         let is_dlock = |process: &Process| process.program == self.context.dlock;
-        match step.kind {
+        let victims: Vec<Process> = match step.kind {
             FaultKind::KillMonitor | FaultKind::FreezeMonitor => {
-                tree.retain(|process| process.parent == run.parent && is_dlock(process));
-                Some(tree.first()?.pid)
+                let is_monitor = |it: &Process| it.parent == run.parent && is_dlock(it);
+                tree().filter(is_monitor).collect()
             }
             FaultKind::KillCommand | FaultKind::FreezeCommand => {
-                tree.retain(|process| process.pid != run.parent && !is_dlock(process));
-                let chosen = step.choice.checked_rem(tree.len())?;
-                Some(tree[chosen].pid)
+                let is_command = |it: &Process| it.pid != run.parent && !is_dlock(it);
+                tree().filter(is_command).collect()
             }
-            _ => Some(run.parent),
-        }
+            _ => return Some(run.parent),
+        };
+        let chosen = step.choice.checked_rem(victims.len())?;
+        Some(victims[chosen].pid)
     }
 }
 
