@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::history::{Event, Micros, StopCause, now};
 use crate::readers::{deaf_file, wait_to_read};
 use crate::schedule::Shape;
-use crate::work::{Holder, Leases, Work};
+use crate::work::{Holder, Leases, read_arguments};
 
 /// What the program knows about its lease.
 struct Lease {
@@ -92,11 +92,11 @@ impl Events {
 
 /// Runs the program. `arguments` are the folder and the plan.
 pub(crate) fn run_client(arguments: &[String]) -> ! {
-    let work = Work::read(arguments);
+    let (folder, run, plan) = read_arguments(arguments);
     let stdin = io::stdin().as_fd().try_clone_to_owned();
     let mut events = Events {
         reader: BufReader::new(File::from(stdin.expect("a descriptor is available"))),
-        deaf_file: deaf_file(&work.folder, work.run),
+        deaf_file: deaf_file(&folder, run),
     };
     let granted = std::iter::from_fn(|| events.next()).find(|event| event["event"] == "granted");
     let Some(granted) = granted else {
@@ -119,8 +119,8 @@ pub(crate) fn run_client(arguments: &[String]) -> ! {
         }
     });
     let leases = Leases::read(|name| granted["env"][name].as_str().map(str::to_owned));
-    let mut holder = work.hold(leases);
-    match run(&mut holder, lease) {
+    let mut holder = Holder::new(folder, run, plan, leases);
+    match work(&mut holder, lease) {
         Ok(at) => holder.write(at, Event::Finished),
         Err(cause) => holder.write(now(), Event::Stopped { cause }),
     }
@@ -128,7 +128,7 @@ pub(crate) fn run_client(arguments: &[String]) -> ! {
 }
 
 /// Works as planned. Returns the time at which the work has finished, or why the program had to stop before.
-fn run(holder: &mut Holder, lease: &Mutex<Lease>) -> Result<Micros, StopCause> {
+fn work(holder: &mut Holder, lease: &Mutex<Lease>) -> Result<Micros, StopCause> {
     let shape = holder.plan.shape;
     let check = || locked(lease).check(shape);
     let started = check()?;

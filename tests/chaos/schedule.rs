@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
+use testkit::arguments::random;
 
 use crate::fault_kind::FaultKind;
 
@@ -217,15 +218,6 @@ pub(crate) struct Step {
     pub(crate) severity: f64,
     /// Index of the victim, modulo the number of possible victims.
     pub(crate) choice: usize,
-}
-
-/// Returns a random number generator that depends only on `seed` and `name`.
-fn random(seed: u64, name: &str) -> Rng {
-    // FNV-1a gives different numbers for different names, and the same numbers on every machine.
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    Rng::with_seed(seed ^ hash)
 }
 
 /// Returns the plans of contender number `slot` of `action`. The iterator is infinite.

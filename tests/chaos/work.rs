@@ -49,40 +49,13 @@ impl Leases {
     }
 }
 
-/// The work of one run, as planned.
-pub(crate) struct Work {
-    pub(crate) folder: PathBuf,
-    pub(crate) run: u64,
-    pub(crate) plan: Plan,
-}
-
-impl Work {
-    /// Reads the arguments of a worker or a client, which are the folder and the plan.
-    pub(crate) fn read(arguments: &[String]) -> Self {
-        let [folder, plan] = arguments else {
-            panic!("{arguments:?}: not a folder and a plan");
-        };
-        Self {
-            folder: folder.into(),
-            run: number(std::env::var(RUN).ok()),
-            plan: serde_json::from_str(plan).expect("the plan is JSON"),
-        }
-    }
-
-    /// Prepares the work for a holder with `leases`.
-    pub(crate) fn hold(self, leases: Leases) -> Holder {
-        let Self { folder, run, plan } = self;
-        let store = folder.join("store").join(leases.action());
-        Holder {
-            journal: Journal::open(&folder).expect("the history can be opened"),
-            _life: open_inherited(&folder.join("life").join(run.to_string())),
-            store: Store::open(&store).expect("the store can be opened"),
-            folder,
-            run,
-            plan,
-            leases,
-        }
-    }
+/// Reads the arguments of a worker or a client. Returns the folder, the number of the run, and the plan.
+pub(crate) fn read_arguments(arguments: &[String]) -> (PathBuf, u64, Plan) {
+    let [folder, plan] = arguments else {
+        panic!("{arguments:?}: not a folder and a plan");
+    };
+    let plan = serde_json::from_str(plan).expect("the plan is JSON");
+    (folder.into(), number(std::env::var(RUN).ok()), plan)
 }
 
 /// A holder that does its work.
@@ -98,6 +71,19 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
+    pub(crate) fn new(folder: PathBuf, run: u64, plan: Plan, leases: Leases) -> Self {
+        let store = folder.join("store").join(leases.action());
+        Self {
+            journal: Journal::open(&folder).expect("the history can be opened"),
+            _life: open_inherited(&folder.join("life").join(run.to_string())),
+            store: Store::open(&store).expect("the store can be opened"),
+            folder,
+            run,
+            plan,
+            leases,
+        }
+    }
+
     /// Writes an event of this run at the time `at`.
     pub(crate) fn write(&self, at: Micros, event: Event) {
         let action = self.leases.action();

@@ -19,7 +19,7 @@ use testkit::own_socket::connect;
 
 use crate::history::{Event, now};
 use crate::schedule::{Plan, Shape};
-use crate::work::{Leases, Work, number};
+use crate::work::{Holder, Leases, number, read_arguments};
 
 /// Environment variables that identify the chaos run and the dlock run to which a process belongs.
 pub(crate) const MARK: &str = "CHAOS_MARK";
@@ -68,15 +68,16 @@ pub(crate) fn command_line(worker: &Path, folder: &Path, plan: &Plan) -> Vec<OsS
 
 /// Runs the worker. `arguments` are the folder and the plan.
 pub(crate) fn run_worker(arguments: &[String]) -> ! {
-    let work = Work::read(arguments);
-    let (shape, exit) = (work.plan.shape, work.plan.exit);
+    let (folder, run, plan) = read_arguments(arguments);
+    let (shape, exit) = (plan.shape, plan.exit);
     if shape == Shape::Stubborn {
         // SAFETY: this call installs no handler, and no other thread exists yet.
         unsafe {
             libc::signal(libc::SIGTERM, libc::SIG_IGN);
         }
     }
-    let mut holder = work.hold(Leases::read(|name| std::env::var(name).ok()));
+    let leases = Leases::read(|name| std::env::var(name).ok());
+    let mut holder = Holder::new(folder, run, plan, leases);
     let witnesses = holder.take_witnesses();
     let parent = match std::env::var(HOLD_PID) {
         Ok(pid) => number(Some(pid)),

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
+use testkit::arguments::random;
 use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
 use testkit::servers::{Flavour, Server};
@@ -53,7 +54,7 @@ impl<'a> Alters<'a> {
         // The flavours begin with different kinds, so that each flavour of a short run has several.
         let kind = number as usize + usize::from(flavour == Flavour::MariaDb);
         let kind = KillKind::EACH[kind % KillKind::EACH.len()];
-        let mut rng = self.options.random(flavour, NAME, number);
+        let mut rng = random(self.options.seed, &format!("{flavour}/{NAME}/{number}"));
         let stage = Stage::new();
         let observer = Observer::start(&self.app, &stage, false, Box::new(|_| None));
         let holder = self.replica(&observer, 0).args(self.client()).start();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use mysql::prelude::Queryable;
+use testkit::arguments::random;
 use testkit::cli_runner::{Dlock, Running};
 use testkit::command::Stage;
 use testkit::servers::Server;
@@ -65,7 +66,8 @@ impl<'a> Migrations<'a> {
         let kind = number as usize + offset.expect("the tool is in the list");
         let kind = KillKind::EACH[kind % KillKind::EACH.len()];
         let flavour = self.server.flavour();
-        let mut rng = self.options.random(flavour, tool.name, number);
+        let name = tool.name;
+        let mut rng = random(self.options.seed, &format!("{flavour}/{name}/{number}"));
         let app = AppDatabase::new(self.server, self.options);
         let stage = Stage::new();
         self.install(&stage);

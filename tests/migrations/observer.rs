@@ -36,9 +36,12 @@ pub(crate) struct Observer {
     threads: [JoinHandle<()>; 2],
 }
 
+#[derive(Default)]
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    /// Locked during the kill. The next command may start before the time of the kill is recorded.
+    killing: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -46,17 +49,9 @@ struct State {
     first: Option<Start>,
     altering: Option<Instant>,
     sessions: BTreeMap<u64, Times>,
-    kill: Kill,
+    killed: Option<Instant>,
     next: Option<NextStart>,
     is_closed: bool,
-}
-
-#[derive(Clone, Copy, Default)]
-enum Kill {
-    #[default]
-    NotYet,
-    Now,
-    Done(Instant),
 }
 
 /// The times at which a session was observed.
@@ -75,10 +70,7 @@ impl Observer {
         blocks_commit: bool,
         half_done: HalfDone,
     ) -> Self {
-        let shared = Arc::new(Shared {
-            state: Mutex::default(),
-            changed: Condvar::new(),
-        });
+        let shared = Arc::new(Shared::default());
         let reader = blocks_commit.then(|| app.admin());
         let reader = Arc::new(Mutex::new(reader));
         let sample = {
@@ -123,11 +115,10 @@ impl Observer {
 
     /// Calls `kill`, which kills the holder. The next start of a command counts as the first start after the kill.
     pub(crate) fn kill(&self, kill: impl FnOnce()) -> Instant {
-        self.shared.locked().kill = Kill::Now;
+        let _killing = locked(&self.shared.killing);
         kill();
         let killed = Instant::now();
-        self.shared.locked().kill = Kill::Done(killed);
-        self.shared.changed.notify_all();
+        self.shared.locked().killed = Some(killed);
         killed
     }
 
@@ -202,13 +193,8 @@ impl Shared {
         state.first.get_or_insert(start);
         self.changed.notify_all();
         drop(state);
-        // The next command may start before the thread that kills has recorded the time of the kill.
-        let killed = self.wait_for(|state| match state.kill {
-            Kill::NotYet => Some(None),
-            Kill::Now => None,
-            Kill::Done(killed) => Some(Some(killed)),
-        });
-        let Some(Some(killed)) = killed else {
+        drop(locked(&self.killing));
+        let Some(killed) = self.locked().killed else {
             return false;
         };
         if self.locked().next.is_some() {

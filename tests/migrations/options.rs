@@ -1,10 +1,8 @@
 //! The options on the command line.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use fastrand::Rng;
 use testkit::arguments::{Arguments, dlock_under_test};
 use testkit::servers::Flavour;
 
@@ -96,12 +94,5 @@ impl Options {
             is_timed,
             scale: if is_timed { TIMED } else { SHORT },
         })
-    }
-
-    /// Returns the random numbers of a round, which depend on the seed.
-    pub(crate) fn random(&self, flavour: Flavour, name: &str, number: u32) -> Rng {
-        let mut hasher = DefaultHasher::new();
-        (self.seed, flavour.to_string(), name, number).hash(&mut hasher);
-        Rng::with_seed(hasher.finish())
     }
 }

@@ -85,69 +85,62 @@ impl Ending<'_> {
     /// Describes the end if it is unexplained. None if it has a cause.
     fn unexplained(&self) -> Option<String> {
         let Self { timeline, run, end } = self;
-        let has_started = run.start.is_some();
-        let is_cause = match (end.status, end.signal) {
-            (_, Some(KILL)) if self.had_fault(&[FaultKind::KillParent, FaultKind::KillWaiter]) => {
-                true
-            }
-            // On a busy machine, the signal may arrive before dlock handles signals. dlock has then printed nothing.
-            (_, Some(TERM)) if self.had_fault(&STOPS) && !has_started && end.stderr.is_empty() => {
-                true
-            }
-            (None, Some(KILL | TERM)) | (Some(137 | 143), None)
-                if run.plan.kind == ContenderKind::HoldPid
-                    && (self.had_fault(&SCRIPT_FAULTS)
-                        || self.had_fault(&STOPS)
-                        || self.may_have_lost_lease()) =>
-            {
-                true
-            }
-            (_, Some(signal)) => return Some(format!("dlock was ended by signal {signal}")),
-            // The command exits with these statuses if it is not alone or its token was refused. Another checker reports
-            // this.
-            (Some(98 | 99), _) => true,
-            (Some(0), _) if self.was_skipped() || once::is_done(timeline, run) => true,
+        let (kind, has_started) = (run.plan.kind, run.start.is_some());
+        let was_stopped = self.had_fault(&STOPS);
+        let may_be_killed = was_stopped || self.may_have_lost_lease();
+        let is_killed_script =
+            kind == ContenderKind::HoldPid && (may_be_killed || self.had_fault(&SCRIPT_FAULTS));
+        let Some(status) = end.status else {
+            let has_cause = match end.signal {
+                Some(KILL) => {
+                    is_killed_script
+                        || self.had_fault(&[FaultKind::KillParent, FaultKind::KillWaiter])
+                }
+                // On a busy machine, the signal may arrive before dlock handles signals. dlock has then printed nothing.
+                Some(TERM) => {
+                    is_killed_script || was_stopped && !has_started && end.stderr.is_empty()
+                }
+                _ => false,
+            };
+            return (!has_cause).then(|| format!("dlock was ended by signal {:?}", end.signal));
+        };
+        if status == 0 && (self.was_skipped() || once::is_done(timeline, run)) {
+            return None;
+        }
+        if status == 0 && kind == ContenderKind::HoldJson && run.finished.is_none() {
+            let has_cause = may_be_killed || self.had_fault(&PROGRAM_FAULTS);
+            return (!has_cause).then(|| "its program stopped without a cause".to_owned());
+        }
+        if status == run.plan.exit {
             // The failure of a command is the status, also if the server did not confirm the release, so that dlock cannot
             // find out whether the lease was live to the end.
-            (Some(status @ 1..), _)
-                if status == run.plan.exit && end.stderr.contains("dlock: cannot release ") =>
-            {
-                true
-            }
-            (Some(0), _) if run.plan.kind == ContenderKind::HoldJson && run.finished.is_none() => {
-                let has_cause = self.had_fault(&PROGRAM_FAULTS)
-                    || self.had_fault(&STOPS)
-                    || self.may_have_lost_lease();
-                return (!has_cause).then(|| "its program stopped without a cause".to_owned());
-            }
-            (Some(status), _) if status == run.plan.exit => {
-                let what = self.lost_before_the_end()?;
-                return Some(format!("dlock exited with {status}, but {what}"));
-            }
-            (Some(75), _) => run.plan.wait.is_some() && !has_started,
-            (Some(69), _) => {
-                // The server may not have responded before the wait limit, or not have confirmed the release of a hold.
-                // Or the lease ended while dlock waited for the end of sessions that an earlier run had left.
+            let is_failure = status != 0 && end.stderr.contains("dlock: cannot release ");
+            let what = self.lost_before_the_end().filter(|_| !is_failure)?;
+            return Some(format!("dlock exited with {status}, but {what}"));
+        }
+        let has_cause = match status {
+            // The command exits with these statuses if it is not alone or its token was refused. Another checker reports
+            // this.
+            98 | 99 => true,
+            75 => run.plan.wait.is_some() && !has_started,
+            // The server may not have responded before the wait limit, or not have confirmed the release of a hold. Or the
+            // lease ended while dlock waited for the end of sessions that an earlier run had left.
+            69 => {
                 let left = " left on the server, has not ended, and ";
+                let has_waited = run.plan.wait.is_some() || end.stderr.contains(left);
                 self.had_outage_or_stall()
-                    && (run.plan.kind == ContenderKind::HoldJson
-                        || !has_started && (run.plan.wait.is_some() || end.stderr.contains(left)))
+                    && (kind == ContenderKind::HoldJson || has_waited && !has_started)
             }
-            (Some(76), _) if self.may_have_lost_lease() => true,
-            (Some(76), _) => return Some("its lease was lost without a cause".to_owned()),
-            (Some(137), _) => {
-                // The second SIGTERM kills a command that survived the first.
-                let stops = self.faults(&STOPS);
-                self.had_fault(&[FaultKind::KillCommand]) || stops.count() > 1
+            76 => self.may_have_lost_lease(),
+            // The second SIGTERM kills a command that survived the first.
+            137 => {
+                let stops = self.faults(&STOPS).count();
+                is_killed_script || self.had_fault(&[FaultKind::KillCommand]) || stops > 1
             }
-            (Some(143), _) => self.had_fault(&STOPS),
-            (Some(_), _) => false,
-            (None, None) => {
-                return Some("dlock ended with neither a status nor a signal".to_owned());
-            }
+            143 => is_killed_script || was_stopped,
+            _ => false,
         };
-        let status = end.status.unwrap_or_default();
-        (!is_cause).then(|| format!("dlock exited with {status} without a cause"))
+        (!has_cause).then(|| format!("dlock exited with {status} without a cause"))
     }
 
     /// Describes why the lease was not live when the command had finished. None if nothing contradicts it.

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::thread::{self, ScopedJoinHandle};
+
+use fastrand::Rng;
 
 /// Runs the test `test`: `read` reads its options, and `run` returns true if the test passes.
 pub fn main<T>(
@@ -83,6 +86,13 @@ impl<'a> Arguments<'a> {
         let seed = self.number("--seed")?;
         Ok(seed.unwrap_or_else(|| fastrand::u64(..1_000_000)))
     }
+}
+
+/// Returns random numbers that depend only on `seed` and `name`.
+pub fn random(seed: u64, name: &str) -> Rng {
+    let mut hasher = DefaultHasher::new();
+    (seed, name).hash(&mut hasher);
+    Rng::with_seed(hasher.finish())
 }
 
 /// Returns the program of `DLOCK_UNDER_TEST`, or the dlock that Cargo has built.
