@@ -40,9 +40,9 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// The purposes of the sites with a single server.
+    /// The purposes of the sites with a single server. A server with a fake clock starts slowly, so it is the first one.
     pub(crate) const SINGLE: [Self; 4] =
-        [Self::Processes, Self::Network, Self::Restarts, Self::Clocks];
+        [Self::Clocks, Self::Processes, Self::Network, Self::Restarts];
 
     /// Returns the number of actions.
     fn actions(self) -> usize {

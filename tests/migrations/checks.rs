@@ -2,8 +2,9 @@
 //!
 //! These checks start no process, read no clock, and do not trust the messages of dlock.
 
-use std::fmt;
 use std::time::Duration;
+
+use strum::Display;
 
 /// Maximum time from a kill to the end of a short statement that nobody could have stopped, for example CREATE TABLE. No
 /// lock can undo a statement that commits before its client records it. The ALTER of a tool never ends this early,
@@ -17,7 +18,8 @@ const MAX_DELAY: Duration = Duration::from_secs(1);
 const AFTER_PARENT: Duration = Duration::from_millis(500);
 
 /// Which processes of the holder are killed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display)]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum KillKind {
     /// The processes of the command that are connected to the server. If there are none, all processes of the command.
     Client,
@@ -36,16 +38,6 @@ impl KillKind {
             Self::Parent => AFTER_PARENT,
             Self::Client | Self::All => ttl + MAX_DELAY,
         }
-    }
-}
-
-impl fmt::Display for KillKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Client => "client",
-            Self::Parent => "parent",
-            Self::All => "all",
-        })
     }
 }
 

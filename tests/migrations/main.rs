@@ -7,7 +7,8 @@
 //! DLOCK_UNDER_TEST=path make migrations …                    test the program at this path
 //! ```
 //! The program exits with 1 if a round fails. `cargo test` makes a short run, with each tool on one server. It does not
-//! check durations, because other programs may use the machine. With `--begin`, the same program is the start of each command that dlock runs.
+//! check durations, because other programs may use the machine. With `--begin`, the same program is the start of each
+//! command that dlock runs.
 //!
 //! In a round of a tool, three replicas run the recipe in `examples/migrations/` at the same time on a new database,
 //! with the larger migrations in `projects`. The holder is killed at a random moment, and its replica restarts once, as
@@ -17,7 +18,7 @@
 //!
 //! - `tool` describes the tools, and `statements` contains the SQL of the migrations.
 //! - `migration` runs a round of a tool, and `alter` a round of an ALTER without a tool. `kill` kills the holder.
-//! - `start` stops each command at its start until the harness has looked at the sessions. `sampler` reads the sessions
+//! - `start` stops each command at its start until the harness has looked at the sessions. `observer` reads the sessions
 //!   of the server every few milliseconds.
 //! - `checks` finds the failures, and `report` prints the results. `checks_test` tests `checks`.
 

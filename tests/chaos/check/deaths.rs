@@ -75,7 +75,7 @@ fn late_death(timeline: &Timeline, run: &Run, (from, bound, why): Bound) -> Opti
     let from = freezes.fold(from, |from, fault| from.max(fault.until));
     let lived = run.dead.map(|dead| dead.saturating_sub(from));
     let allowed = bound + ALLOWANCE;
-    let allowed = allowed + timeline.stalled(&run.action, from, from + allowed);
+    let allowed = allowed + timeline.stalled(&run.action, from, from + lived.unwrap_or(allowed));
     let what = match lived {
         Some(lived) if lived <= allowed => return None,
         Some(lived) => format!("died {lived} µs later, but at most {bound} µs are promised"),

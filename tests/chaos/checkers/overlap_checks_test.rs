@@ -108,6 +108,13 @@ fn tree_that_outlives_its_dlock_is_reported() {
     let ended = format!("{holder}, 10300 finished 3, 10400 ended 3 status=0");
     assert_with(&ended, "10390 dead 3", []);
     assert_with(&ended, "12500 dead 3", [DEATHS]);
+    // The machine stalls from 11 s to 14 s.
+    assert_with(&ended, "14000 dead 3, 14000 stalled micros=3000000", []);
+    assert_with(
+        &ended,
+        "15500 dead 3, 14000 stalled micros=3000000",
+        [DEATHS],
+    );
 
     assert_with(GOOD, "9000 orphan words=sleep", [DEATHS]);
 }
