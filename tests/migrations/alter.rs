@@ -63,6 +63,9 @@ impl<'a> Alters<'a> {
         let delay = EARLIEST + self.options.scale.latest_kill.mul_f64(rng.f64());
         if let Some(altering) = observer.altering() {
             sleep_until(altering + delay);
+            if !self.options.is_timed {
+                self.app.wait_until_recorded();
+            }
         }
         let mut replicas = vec![(Fate::Killed, holder), (Fate::Survivor, contender)];
         let mut schema = Vec::new();

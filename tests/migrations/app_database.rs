@@ -50,6 +50,18 @@ impl AppDatabase {
         admin
     }
 
+    /// Waits until the record of the lock contains the sessions of the holder's command, or the holder has no lease. dlock
+    /// needs up to 0.2 s for this on an idle machine, and does not promise to end the session if it is killed before.
+    pub(crate) fn wait_until_recorded(&self) {
+        let mut admin = self.dlock.admin_conn();
+        let query =
+            "SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL AND sessions IS NULL";
+        eventually("the record contains the sessions", || {
+            let missing: Option<u32> = admin.query_first(query).expect("dlock has its tables");
+            missing == Some(0)
+        });
+    }
+
     /// Ends the sessions that the round has left in the application's database.
     pub(crate) fn end_sessions(&self) {
         let mut admin = self.admin();

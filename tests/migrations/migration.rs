@@ -95,6 +95,9 @@ impl<'a> Migrations<'a> {
                 if let Some(altering) = observer.altering() {
                     before_alter = altering - first.at;
                     sleep_until(altering + delay);
+                    if !self.options.is_timed {
+                        app.wait_until_recorded();
+                    }
                 }
                 format!("{delay:.1?} after the start of the ALTER")
             }
