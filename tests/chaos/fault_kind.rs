@@ -147,7 +147,7 @@ impl FaultKind {
     /// Returns the length of the fault for a lease of `ttl`. `severity` is a number from 0 to 1 from the schedule.
     pub(crate) fn length(self, ttl: Duration, severity: f64) -> Duration {
         let (_, [shortest, longest]) = self.properties(ttl);
-        shortest + (longest - shortest).mul_f64(severity)
+        shortest + longest.saturating_sub(shortest).mul_f64(severity)
     }
 
     /// Returns the victim, and the shortest and the longest length of the fault for a lease of `ttl`. No wildcard is
@@ -157,8 +157,9 @@ impl FaultKind {
         let lasting = [ttl / 10, ttl * 3 / 2];
         let seconds = Duration::from_secs;
         match self {
-            Self::KillParent | Self::TermParent => (Victim::Holder, at_once),
-            Self::KillMonitor | Self::KillCommand => (Victim::Holder, at_once),
+            Self::KillParent | Self::TermParent | Self::KillMonitor | Self::KillCommand => {
+                (Victim::Holder, at_once)
+            }
             Self::FreezeParentShort => (Victim::Holder, [ttl / 20, ttl / 3]),
             Self::FreezeParentNear => (Victim::Holder, [ttl * 4 / 5, ttl * 6 / 5]),
             Self::FreezeParentLong => (Victim::Holder, [ttl + seconds(2), ttl + seconds(4)]),
@@ -166,21 +167,26 @@ impl FaultKind {
             Self::KillWaiter | Self::TermWaiter => (Victim::Waiter, at_once),
             Self::FreezeWaiter => (Victim::Waiter, lasting),
             Self::KillSession | Self::KillWaitingSession => (Victim::Session, at_once),
-            Self::CutBoth | Self::CutRequests | Self::CutReplies => (Victim::Network, lasting),
-            Self::Delay | Self::Drip | Self::Silence => (Victim::Network, lasting),
-            Self::LateReply => (Victim::Network, lasting),
-            Self::LoseReply | Self::ErrorReply => (Victim::Network, at_once),
-            Self::ResetConnections => (Victim::Network, at_once),
+            Self::CutBoth
+            | Self::CutRequests
+            | Self::CutReplies
+            | Self::Delay
+            | Self::LateReply
+            | Self::Drip
+            | Self::Silence => (Victim::Network, lasting),
+            Self::LoseReply | Self::ErrorReply | Self::ResetConnections => {
+                (Victim::Network, at_once)
+            }
             Self::KillServer | Self::RestartServer => (Victim::Server, at_once),
             Self::FreezeServer => (Victim::Server, lasting),
-            Self::KillNode | Self::RestartNode => (Victim::Node, at_once),
-            Self::SwitchPrimary => (Victim::Node, at_once),
+            Self::KillNode | Self::RestartNode | Self::SwitchPrimary => (Victim::Node, at_once),
             // The nodes of a Galera cluster exclude a silent node after a time within this range.
             Self::FreezeNode | Self::IsolateNode => (Victim::Node, [ttl / 10, ttl * 3]),
             // During this time, the replica receives no changes.
             Self::LosePrimary => (Victim::Node, [ttl / 10, ttl / 2]),
-            Self::HourForward | Self::HourBack => (Victim::Clock, [ttl / 4, ttl * 3 / 2]),
-            Self::DoubleSpeed | Self::HalfSpeed => (Victim::Clock, [ttl / 4, ttl * 3 / 2]),
+            Self::HourForward | Self::HourBack | Self::DoubleSpeed | Self::HalfSpeed => {
+                (Victim::Clock, [ttl / 4, ttl * 3 / 2])
+            }
             Self::Release => (Victim::Lease, at_once),
             Self::Pause => (Victim::Lease, lasting),
             Self::StopReader => (Victim::Reader, lasting),

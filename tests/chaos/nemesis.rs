@@ -32,7 +32,6 @@ const SEARCH: Duration = Duration::from_secs(12);
 const RECOVERY: Duration = Duration::from_secs(20);
 
 /// The nemesis of one action, or of the machines of a site.
-#[derive(Clone, Copy)]
 pub(crate) struct Nemesis<'a> {
     pub(crate) context: &'a RunContext,
     pub(crate) site: &'a Site,
@@ -42,6 +41,7 @@ pub(crate) struct Nemesis<'a> {
 
 /// A fault in progress.
 #[must_use]
+#[derive(Clone, Copy)]
 struct Fault {
     number: u64,
     at: Micros,

@@ -108,12 +108,12 @@ fn start<'scope>(
         }
         let kinds = wanted(purpose.kinds());
         let action = Some(action.as_str());
-        let nemesis = Nemesis {
+        let of_action = Nemesis {
             context,
             site,
             action,
         };
-        nemeses.push(scope.spawn(move || nemesis.inject_faults(&kinds)));
+        nemeses.push(scope.spawn(move || of_action.inject_faults(&kinds)));
     }
     let kinds = wanted(purpose.site_kinds());
     nemeses.push(scope.spawn(move || inject_site_faults(context, site, &mut **machines, &kinds)));

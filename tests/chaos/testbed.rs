@@ -205,8 +205,8 @@ impl Running {
         let first = &machines.nodes()[0];
         let numbers = 1..=purpose.actions();
         let actions: Vec<String> = numbers.map(|number| format!("{name}-{number}")).collect();
-        let proxied = actions.iter().filter(|_| purpose == Purpose::Network);
-        let proxies = proxied.map(|action| {
+        let on_network = actions.iter().filter(|_| purpose == Purpose::Network);
+        let proxies = on_network.map(|action| {
             let proxy = Proxy::to(first.port());
             proxy.forget_requests();
             (action.clone(), proxy)

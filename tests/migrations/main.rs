@@ -95,12 +95,10 @@ fn run_on(flavour: Flavour, options: &Options) -> Vec<Tally> {
     let tools = options.tools.iter().filter(|_| options.rounds > 0);
     let tools = tools.filter(|tool| is_run(tool)).map(|tool| Some(*tool));
     let tools = tools.chain((options.alters > 0).then_some(None));
-    match options.is_timed {
-        true => tools.map(run).collect(),
-        false => {
-            let tallies = concurrently(tools, run).into_iter();
-            let tallies = tallies.map(|tally| tally.expect("no thread of a server panics"));
-            tallies.collect()
-        }
+    if options.is_timed {
+        return tools.map(run).collect();
     }
+    let tallies = concurrently(tools, run).into_iter();
+    let tallies = tallies.map(|tally| tally.expect("no thread of a server panics"));
+    tallies.collect()
 }

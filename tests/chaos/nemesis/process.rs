@@ -32,8 +32,10 @@ impl Nemesis<'_> {
         let pid = self.target(step, &run)?;
         let mark = &self.context.mark;
         let signal = match step.kind {
-            FaultKind::KillParent | FaultKind::KillMonitor => Signal::KILL,
-            FaultKind::KillCommand | FaultKind::KillWaiter => Signal::KILL,
+            FaultKind::KillParent
+            | FaultKind::KillMonitor
+            | FaultKind::KillCommand
+            | FaultKind::KillWaiter => Signal::KILL,
             FaultKind::TermParent | FaultKind::TermWaiter => Signal::TERM,
             _ => Signal::STOP,
         };

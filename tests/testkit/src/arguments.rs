@@ -46,8 +46,8 @@ impl<'a> Arguments<'a> {
                 ("--test-threads" | "--format" | "--color" | "--skip" | "-Z", "") => {
                     arguments.next();
                 }
-                (name, text) if name.starts_with('-') => {
-                    options.insert(name, text);
+                (name, value) if name.starts_with('-') => {
+                    options.insert(name, value);
                 }
                 (filter, _) => filters.push(filter),
             }
