@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use testkit::{files_below, repository};
+
 /// The layers of `src`. Each layer may import only from the layers before it in the list. A module that is not in the
 /// list belongs to the longest entry that contains the module.
 const LAYERS: [&str; 22] = [
@@ -103,52 +105,51 @@ fn no_two_files_import_each_other() {
     let modules: Vec<String> = sources.iter().map(|(file, _)| module(file)).collect();
     // Returns the longest module path that contains `path`.
     let module_of = |path: &str| {
-        let inside =
-            |module: &&String| path == **module || path.starts_with(&format!("{module}::"));
+        let inside = |module: &&String| is_in(path, module);
         modules.iter().filter(inside).max_by_key(|name| name.len())
     };
     let mut edges = BTreeSet::new();
     for ((_, text), module) in sources.iter().zip(&modules) {
         let code = text.split("\n#[cfg(test)]").next().unwrap_or(text);
-        let code: Vec<&str> = code
-            .lines()
-            .filter(|line| !line.trim_start().starts_with("//"))
-            .collect();
+        let is_code = |line: &&str| !line.trim_start().starts_with("//");
+        let code: Vec<&str> = code.lines().filter(is_code).collect();
         let code = &code.join("\n");
         let mut paths = imported(module, code);
         // A module can also import its child modules, with `self::` or without a prefix.
-        for child in modules
-            .iter()
-            .filter_map(|name| name.strip_prefix(&format!("{module}::")))
-        {
-            let is_used = code.match_indices(&format!("{child}::")).any(|(at, _)| {
-                let before = &code[..at];
-                before.ends_with("self::")
-                    || !before.ends_with([':', '_', '`'])
-                        && !before.ends_with(char::is_alphanumeric)
-            });
-            if is_used {
-                paths.push(format!("{module}::{child}"));
+        let prefix = format!("{module}::");
+        for child in modules.iter().filter_map(|name| name.strip_prefix(&prefix)) {
+            let start = format!("{child}::");
+            let mut uses = code.match_indices(&start);
+            let is_import = |before: &str| {
+                let is_part = |c: char| c.is_alphanumeric() || ":_`".contains(c);
+                before.ends_with("self::") || !before.ends_with(is_part)
+            };
+            if uses.any(|(at, _)| is_import(&code[..at])) {
+                paths.push(format!("{prefix}{child}"));
             }
         }
         let targets = paths.iter().filter_map(|path| module_of(path));
         edges.extend(targets.filter(|to| *to != module).map(|to| (module, to)));
     }
-    assert!(
-        edges.len() > 300,
-        "the test found only {} imports",
-        edges.len()
-    );
-    let mutual = edges
-        .iter()
-        .filter(|(from, to)| from < to && edges.contains(&(*to, *from)));
-    assert_eq!(mutual.collect::<Vec<_>>(), [] as [&(&String, &String); 0]);
+    let number = edges.len();
+    assert!(number > 300, "the test found only {number} imports");
+    let is_mutual = |(from, to): &&(_, _)| from < to && edges.contains(&(*to, *from));
+    let mutual: Vec<&(&String, &String)> = edges.iter().filter(is_mutual).collect();
+    assert!(mutual.is_empty(), "{mutual:?}");
+}
+
+/// Returns true if `path` is the module `module` or is inside of it.
+fn is_in(path: &str, module: &str) -> bool {
+    let rest = path.strip_prefix(module);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
 #[test]
-fn restricted_words_appear_only_in_their_layers() {
+fn files_start_with_a_description_and_restricted_words_appear_only_in_their_layers() {
     let mut found = 0;
     for (file, text) in sources() {
+        let has_description = text.starts_with("//! ");
+        assert!(has_description, "{} has no description", file.display());
         let room = room(&module(&file));
         for (word, homes) in HOMES {
             let used = text.lines().any(|line| {
@@ -167,63 +168,45 @@ fn restricted_words_appear_only_in_their_layers() {
 }
 
 #[test]
-fn every_file_starts_with_a_description() {
-    for (file, text) in sources() {
-        let first = text.lines().next().unwrap_or_default();
-        assert!(
-            first.starts_with("//! "),
-            "{} does not start with a description",
-            file.display()
-        );
-    }
-}
-
-#[test]
 fn documents_list_every_layer_and_only_existing_files() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut shown = Vec::new();
     for page in ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"] {
-        let text = fs::read_to_string(root.join(page)).expect("the page exists");
-        let quoted = text.split('`').skip(1).step_by(2).map(str::to_owned);
-        let is_path = |path: &String| {
+        let text = fs::read_to_string(repository().join(page)).expect("the page exists");
+        for path in text.split('`').skip(1).step_by(2) {
             let folders = ["src/", "tests/", "benches/", "man/"];
-            folders.iter().any(|folder| path.starts_with(folder)) && !path.contains([' ', '*'])
-        };
-        for path in quoted.filter(is_path) {
-            assert!(
-                root.join(&path).exists(),
-                "{page} lists {path}, which does not exist"
-            );
-            shown.push(path);
+            let is_below = folders.iter().any(|folder| path.starts_with(folder));
+            if is_below && !path.contains([' ', '*']) {
+                let is_there = repository().join(path).exists();
+                assert!(is_there, "{page} lists {path}, which does not exist");
+                shown.push(
+                    path.trim_end_matches(".rs")
+                        .trim_end_matches('/')
+                        .to_owned(),
+                );
+            }
         }
     }
     for room in LAYERS {
         let path = format!("src/{}", room.replace("::", "/"));
-        let files = [format!("{path}.rs"), format!("{path}/")];
-        assert!(
-            files.iter().any(|file| shown.contains(file)),
-            "no page lists {path}"
-        );
+        assert!(shown.contains(&path), "no page lists {path}");
     }
 }
 
 #[test]
 fn each_function_that_architecture_links_to_is_in_its_file() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).expect("the page exists");
-    let links = text.split("[`").skip(1).filter_map(|rest| {
-        let (name, rest) = rest.split_once("`](")?;
-        Some((name, rest.split_once(')')?.0))
-    });
+    let text = fs::read_to_string(repository().join("ARCHITECTURE.md")).expect("the page exists");
     let mut number = 0;
-    for (name, file) in links {
+    for rest in text.split("[`").skip(1) {
+        let Some((name, rest)) = rest.split_once("`](") else {
+            continue;
+        };
+        let (file, _) = rest.split_once(')').expect("the end of the link");
         let name = name.strip_suffix("()").expect("the link is to a function");
         let (owner, function) = name.rsplit_once("::").unwrap_or(("", name));
-        let source = fs::read_to_string(root.join(file)).expect("the linked file exists");
-        let is_there = source.contains(&format!("fn {function}("))
-            || source.contains(&format!("fn {function}<"));
-        assert!(is_there, "{file} does not contain {function}");
-        assert!(source.contains(owner), "{file} does not contain {owner}");
+        let source = fs::read_to_string(repository().join(file)).expect("the linked file exists");
+        let starts = [format!("fn {function}("), format!("fn {function}<")];
+        let is_there = starts.iter().any(|start| source.contains(start)) && source.contains(owner);
+        assert!(is_there, "{file} does not contain {name}");
         number += 1;
     }
     assert!(number > 20, "the test found only {number} links");
@@ -238,25 +221,17 @@ fn layer(room: &str) -> usize {
 
 /// Returns the path and the content of each Rust file in `src`.
 fn sources() -> Vec<(PathBuf, String)> {
-    let mut files = Vec::new();
-    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).expect("src can be read") {
-            let path = entry.expect("src can be read").path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let text = fs::read_to_string(&path).expect("a source file is UTF-8");
-                files.push((path, text));
-            }
-        }
-    }
-    files
+    let files = files_below(&repository().join("src"), "rs").into_iter();
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).expect("a source file is UTF-8");
+        (path, text)
+    };
+    files.map(read).collect()
 }
 
 /// Returns the module path of a file, for example `store::mysql::rows` for `src/store/mysql/rows.rs`.
 fn module(file: &Path) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let root = repository().join("src");
     let relative = file.strip_prefix(root).expect("the file is in src");
     let names: Vec<String> = relative
         .with_extension("")
@@ -268,8 +243,8 @@ fn module(file: &Path) -> String {
 
 /// Returns the layer that contains a module or a path. The crate root and `main` belong to the layer `lib`.
 fn room(path: &str) -> String {
-    let inside = |room: &&&str| path == **room || path.starts_with(&format!("{room}::"));
-    let longest = LAYERS.iter().filter(inside).max_by_key(|room| room.len());
+    let inside = LAYERS.iter().filter(|room| is_in(path, room));
+    let longest = inside.max_by_key(|room| room.len());
     match longest {
         Some(room) => (*room).to_owned(),
         None if path == "main" => "lib".to_owned(),

@@ -10,6 +10,7 @@
 //! - `bench`: what only benchmarks and long runs need
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 pub mod arguments;
@@ -35,6 +36,18 @@ pub mod terminal;
 /// Returns the root folder of the repository.
 pub fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// Returns the files below `folder` whose names end with a dot and `extension`, in any order.
+pub fn files_below(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("the folder can be read");
+    let paths = entries.map(|entry| entry.expect("the folder can be read").path());
+    let files = paths.flat_map(|path| match path.is_dir() {
+        true => files_below(&path, extension),
+        false => vec![path],
+    });
+    let has_extension = |path: &PathBuf| path.extension().is_some_and(|end| end == extension);
+    files.filter(has_extension).collect()
 }
 
 /// Returns the path of the dlock that Cargo has built for this test or benchmark. It is in the folder above the program
