@@ -10,11 +10,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::CommandFactory;
+use serde_json::Value;
+use testkit::{files_below, repository};
 
 use dlock::cli::Cli;
 use dlock::cli::environment::option_variables;
 use dlock::exit;
 use dlock::lease::Token;
+use dlock::lease::action::Action;
 use dlock::lease::instant::BootInstant;
 use dlock::lease::timing::Timing;
 use dlock::metrics::{EarlierMetrics, MetricsResult, RunMetrics};
@@ -31,75 +34,55 @@ use dlock::store::{
     HistoryEntry, HistoryOutcome, Holder, LockRecord, POLLER_TIMEOUT, ServerTime, Snapshot, Waiter,
 };
 
+const GUARANTEES: &str = "docs/guarantees.md";
+const EXEC: &str = "man/parts/dlock-exec.man";
+const STATUS: &str = "man/parts/dlock-status.man";
+const HISTORY: &str = "man/parts/dlock-history.man";
 const PROTOCOL: &str = "man/dlock-protocol.7";
 const OPERATIONS: &str = "man/dlock-operations.7";
 
 #[test]
 fn every_list_of_exit_statuses_is_complete() {
     let table = exit::rows(None);
-    let table: Vec<(&str, &str)> = table
-        .iter()
-        .map(|(status, meaning)| (*status, meaning.as_str()))
-        .collect();
+    let table = table.iter();
+    let table: Vec<(&str, &str)> = table.map(|row| (row.0, row.1.as_str())).collect();
     let guarantees = document("docs/guarantees.md");
-    let rows: Vec<(&str, &str)> = section(&guarantees, "## Exit statuses")
-        .lines()
-        .filter_map(|line| {
-            line.strip_prefix("| ")?
-                .strip_suffix(" |")?
-                .split_once(" | ")
-        })
-        .filter(|row| *row != ("status", "meaning"))
-        .collect();
+    let lines = section(&guarantees, "## Exit statuses").lines();
+    let cells = lines.filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
+    let rows = cells.filter_map(|row| row.split_once(" | "));
+    let rows: Vec<_> = rows.filter(|row| *row != ("status", "meaning")).collect();
     assert_eq!(rows, table, "docs/guarantees.md");
 
     let page = document(OPERATIONS);
-    let text = section(&page, ".Sh EXIT STATUS");
-    let rows: Vec<(&str, &str)> = text
-        .lines()
-        .zip(text.lines().skip(1))
+    let lines = section(&page, ".Sh EXIT STATUS").lines();
+    let pairs = lines.clone().zip(lines.skip(1));
+    let rows: Vec<_> = pairs
         .filter_map(|(item, meaning)| Some((item.strip_prefix(".It Sy ")?, meaning)))
         .collect();
     assert_eq!(rows, table, "{OPERATIONS}");
 }
 
 #[test]
-fn every_option_that_a_document_names_exists() {
+fn every_option_and_variable_that_a_document_names_exists() {
     let mut cli = Cli::command();
     cli.build();
-    let known: BTreeSet<String> = cli
-        .get_subcommands()
-        .chain([&cli])
-        .flat_map(clap::Command::get_arguments)
-        .filter_map(|argument| Some(format!("--{}", argument.get_long()?)))
-        // An option of `cargo install`.
-        .chain(["--path".to_owned()])
+    let commands = cli.get_subcommands().chain([&cli]);
+    let arguments = commands.flat_map(clap::Command::get_arguments);
+    let options = arguments.filter_map(|argument| Some(format!("--{}", argument.get_long()?)));
+    let others = dlock::variables_without_option().into_iter();
+    let known: BTreeSet<String> = options
+        .chain(option_variables())
+        .chain(others.map(str::to_owned))
+        // An option of `cargo install`, and the prefix of the variables of options.
+        .chain(["--path", "DLOCK_OPT"].map(str::to_owned))
         .collect();
-    let named = words("--", |c| c.is_ascii_lowercase() || c == '-');
-    assert!(
-        named.len() > 15,
-        "only {named:?} found: the test reads too little"
-    );
-    let unknown: Vec<_> = named.difference(&known).collect();
-    assert!(unknown.is_empty(), "no such options: {unknown:?}");
-}
-
-#[test]
-fn every_variable_that_a_document_names_exists() {
-    let others = dlock::variables_without_option();
-    let known: BTreeSet<String> = option_variables()
-        .into_iter()
-        .chain(others.into_iter().map(str::to_owned))
-        // The prefix of the variables of options.
-        .chain(["DLOCK_OPT".to_owned()])
-        .collect();
-    let named = words("DLOCK_", |c| c.is_ascii_uppercase() || c == '_');
-    assert!(
-        named.len() > 5,
-        "only {named:?} found: the test reads too little"
-    );
-    let unknown: Vec<_> = named.difference(&known).collect();
-    assert!(unknown.is_empty(), "no such variables: {unknown:?}");
+    let options = words("--", |c| c.is_ascii_lowercase() || c == '-');
+    let variables = words("DLOCK_", |c| c.is_ascii_uppercase() || c == '_');
+    for (named, number) in [(options, 15), (variables, 5)] {
+        assert!(named.len() > number, "the test reads too little: {named:?}");
+        let unknown: Vec<_> = named.difference(&known).collect();
+        assert!(unknown.is_empty(), "these do not exist: {unknown:?}");
+    }
 }
 
 #[test]
@@ -122,78 +105,43 @@ fn every_table_and_column_is_described() {
         .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
         .collect();
     let definition = printout(None, "dlock");
-    let columns: Vec<&str> = definition
-        .lines()
-        .filter_map(|line| {
-            line.strip_prefix("CREATE TABLE IF NOT EXISTS ")
-                .or(column(line))
-        })
-        .filter_map(|line| line.split_whitespace().next())
-        .collect();
-    assert!(
-        columns.len() > 30,
-        "only {columns:?}: the test reads too little"
-    );
-    for column in columns {
-        assert!(described.contains(column), "{column} is not in {PROTOCOL}");
-    }
-}
-
-/// Returns `line` without its indent if the line defines a column, and None otherwise.
-fn column(line: &str) -> Option<&str> {
-    let line = line.strip_prefix("  ")?;
-    line.split_whitespace()
-        .nth(1)?
-        .starts_with(['V', 'B', 'I', 'T', 'D'])
-        .then_some(line)
+    let names = definition.lines().filter_map(|line| {
+        let table = line.strip_prefix("CREATE TABLE IF NOT EXISTS ");
+        // The second word in the definition of a column is its type.
+        let is_type = |word: &str| word.starts_with(['V', 'B', 'I', 'T', 'D']);
+        let is_column = line.split_whitespace().nth(1).is_some_and(is_type);
+        let column = line.strip_prefix("  ").filter(|_| is_column);
+        table.or(column)?.split_whitespace().next()
+    });
+    let names: Vec<&str> = names.collect();
+    assert!(names.len() > 30, "the test reads too little: {names:?}");
+    let missing: Vec<_> = names.iter().filter(|it| !described.contains(*it)).collect();
+    assert!(missing.is_empty(), "{missing:?} are not in {PROTOCOL}");
 }
 
 #[test]
-fn every_field_and_column_of_status_is_documented() {
-    let page = document("man/parts/dlock-status.man");
+fn every_field_and_column_of_status_and_history_is_documented() {
     let note = r#"{"server":"db","started":1,"token":1,"policy":"kill","sessions":[{"id":1,"account":"","client":""}]}"#;
-    let records = [LockRecord {
-        sessions: SessionNote::from_text(note.as_bytes()).map(Box::new),
-        ..LockRecord::never_held("init".parse().expect("a name"))
-    }];
-    let queue = [Waiter {
-        action: records[0].action.clone(),
-        holder: Holder::default(),
-        waiting_for: Duration::ZERO,
-        alive: None,
-    }];
-
+    let action: Action = "init".parse().expect("a name");
     let survey = Snapshot {
         server_time: ServerTime(0),
-        locks: records.to_vec(),
-        waiters: queue.to_vec(),
+        locks: vec![LockRecord {
+            sessions: SessionNote::from_text(note.as_bytes()).map(Box::new),
+            ..LockRecord::never_held(action.clone())
+        }],
+        waiters: vec![Waiter {
+            action: action.clone(),
+            holder: Holder::default(),
+            waiting_for: Duration::ZERO,
+            alive: None,
+        }],
         sessions: SessionStates::NotQueried,
         is_read_only: false,
         server: "db:3306".to_owned(),
         skipped: Vec::new(),
     };
-    let text = json(&survey, Duration::ZERO, Connections::Shown).expect("the JSON can be written");
-    let value: serde_json::Value = serde_json::from_str(&text).expect("the output is JSON");
-    let lock = &value["locks"][0];
-    for (heading, object) in [
-        (".SS JSON", lock),
-        (".SS \"JSON: a waiter\"", &lock["waiters"][0]),
-        (".SS \"JSON: a session\"", &lock["sessions"][0]),
-    ] {
-        compare_fields(&page, heading, object);
-    }
-    let text = table(&survey, Layout::FULL);
-    let (locks, waiters) = text.split_once("\n\n").expect("two tables");
-    for (heading, table) in [(".SS \"The table\"", locks), (".SS \"The queue\"", waiters)] {
-        compare_columns(&page, heading, table);
-    }
-}
-
-#[test]
-fn every_field_and_column_of_history_is_documented() {
-    let page = document("man/parts/dlock-history.man");
     let runs = [HistoryEntry {
-        action: "init".parse().expect("a name"),
+        action,
         key: None,
         token: Token(1),
         slot: None,
@@ -209,14 +157,45 @@ fn every_field_and_column_of_history_is_documented() {
         dlock_status: None,
         revoked_by: None,
     }];
-    let text = history::json(&runs, false).expect("the JSON can be written");
-    let value: serde_json::Value = serde_json::from_str(&text).expect("the output is JSON");
-    compare_fields(&page, ".SS JSON", &value["runs"][0]);
-    compare_columns(
-        &page,
-        ".SS \"The table\"",
-        &history::table(&runs, Layout::FULL),
-    );
+    let status_json = json(&survey, Duration::ZERO, Connections::Shown);
+    let [status, history] = [status_json, history::json(&runs, false)].map(|text| -> Value {
+        let text = text.expect("the JSON can be written");
+        serde_json::from_str(&text).expect("the output is JSON")
+    });
+    let lock = &status["locks"][0];
+    for (page, heading, object) in [
+        (STATUS, ".SS JSON", lock),
+        (STATUS, ".SS \"JSON: a waiter\"", &lock["waiters"][0]),
+        (STATUS, ".SS \"JSON: a session\"", &lock["sessions"][0]),
+        (HISTORY, ".SS JSON", &history["runs"][0]),
+    ] {
+        let text = document(page);
+        let lines = section(&text, heading).lines();
+        let fields = lines.filter_map(|line| line.strip_suffix(')')?.split_once(" ("));
+        let documented: BTreeSet<&str> = fields.map(|(field, _)| field).collect();
+        let fields = object.as_object().expect("an object").keys();
+        let fields: BTreeSet<&str> = fields.map(String::as_str).collect();
+        assert_eq!(documented, fields, "{page}: {heading}");
+    }
+    let text = table(&survey, Layout::FULL);
+    let (locks, waiters) = text.split_once("\n\n").expect("two tables");
+    for (page, heading, table) in [
+        (STATUS, ".SS \"The table\"", locks),
+        (STATUS, ".SS \"The queue\"", waiters),
+        (
+            HISTORY,
+            ".SS \"The table\"",
+            &history::table(&runs, Layout::FULL),
+        ),
+    ] {
+        let columns = table.lines().next().expect("a heading").split("  ");
+        let columns = columns.map(str::trim).filter(|column| !column.is_empty());
+        let text = document(page);
+        let items = section(&text, heading).split("\n.TP\n").skip(1);
+        let tags = items.filter_map(|item| item.lines().next());
+        let documented: Vec<&str> = tags.flat_map(|tag| tag.split(", ")).collect();
+        assert_eq!(documented, columns.collect::<Vec<_>>(), "{page}: {heading}");
+    }
 }
 
 #[test]
@@ -224,41 +203,18 @@ fn every_name_in_logs_metrics_and_hooks_is_documented() {
     let page = document(OPERATIONS);
     let lists = |heading: &str| -> Vec<Vec<&str>> {
         let lists = section(&page, heading).split(".Bl -tag").skip(1);
-        let items = lists.map(|list| {
-            list.split("\n.El")
-                .next()
-                .expect("the list has items")
-                .lines()
-        });
-        items
-            .map(|lines| {
-                lines
-                    .filter_map(|line| {
-                        line.strip_prefix(".It Li ")
-                            .or(line.strip_prefix(".It Ev "))
-                    })
-                    .collect()
-            })
+        let lists = lists.filter_map(|list| list.split("\n.El").next());
+        let item = |line| str::strip_prefix(line, ".It Li ").or(line.strip_prefix(".It Ev "));
+        lists
+            .map(|list| list.lines().filter_map(item).collect())
             .collect()
     };
     let [fields, events] = &lists(".Ss Messages as JSON")[..] else {
         panic!("expected two lists");
     };
-    let all = [
-        "time",
-        "level",
-        "event",
-        "action",
-        "token",
-        "holder",
-        "status",
-        "ahead",
-        "waited_ms",
-        "expires_in_ms",
-        "holder_token",
-        "min_hold_until",
-        "message",
-    ];
+    let all = "time level event action token holder status ahead waited_ms expires_in_ms holder_token min_hold_until \
+               message";
+    let all: Vec<&str> = all.split(' ').collect();
     assert_eq!(fields, &all);
     let kinds = EventKind::ALL.iter().map(|kind| kind.as_str());
     assert_eq!(events, &kinds.collect::<Vec<_>>());
@@ -290,39 +246,6 @@ fn every_name_in_logs_metrics_and_hooks_is_documented() {
     }
 }
 
-/// Asserts that `page` documents exactly the fields of `object` under `heading`.
-#[track_caller]
-fn compare_fields(page: &str, heading: &str, object: &serde_json::Value) {
-    let documented: BTreeSet<&str> = section(page, heading)
-        .lines()
-        .filter_map(|line| line.strip_suffix(')')?.split_once(" ("))
-        .map(|(field, _)| field)
-        .collect();
-    let object = object.as_object().expect("an object");
-    let fields: BTreeSet<&str> = object.keys().map(String::as_str).collect();
-    assert_eq!(documented, fields, "{heading}");
-}
-
-/// Asserts that `page` documents exactly the columns of `table` under `heading`, in order.
-#[track_caller]
-fn compare_columns(page: &str, heading: &str, table: &str) {
-    let columns: Vec<&str> = table
-        .lines()
-        .next()
-        .expect("a heading")
-        .split("  ")
-        .map(str::trim)
-        .filter(|column| !column.is_empty())
-        .collect();
-    let documented: Vec<&str> = section(page, heading)
-        .split("\n.TP\n")
-        .skip(1)
-        .filter_map(|item| item.lines().next())
-        .flat_map(|tag| tag.split(", "))
-        .collect();
-    assert_eq!(documented, columns, "{heading}");
-}
-
 #[test]
 fn documented_durations_match_the_code() {
     let timing = Timing::new(Duration::from_secs(30), None).expect("the default ttl is accepted");
@@ -333,79 +256,69 @@ fn documented_durations_match_the_code() {
     let queue_lock_allowance = QUEUE_LOCK_ALLOWANCE.as_secs_f32();
     let silence = POLLER_TIMEOUT.as_secs();
     let at_end = (hook::AT_END + hook::TO_DIE).as_secs();
-    for (path, statements) in [
+    let hook = hook::LIMIT.as_secs();
+    for (path, statement) in [
         (
-            "docs/guarantees.md",
-            vec![
-                format!(
-                    "sends SIGTERM {term} seconds and SIGKILL {kill} seconds after that moment"
-                ),
-                format!("more than {queue_lock_allowance} seconds ago"),
-                format!("expired more than {allowance} seconds ago"),
-            ],
+            GUARANTEES,
+            format!("sends SIGTERM {term} seconds and SIGKILL {kill} seconds after that moment"),
         ),
         (
             "man/dlock.7",
-            vec![format!(
+            format!(
                 "SIGTERM follows {term} seconds and SIGKILL {kill} seconds after dlock began to send"
-            )],
+            ),
+        ),
+        (
+            EXEC,
+            format!("SIGTERM {term} seconds and SIGKILL {kill} seconds after it began sending"),
+        ),
+        (EXEC, "anything below 1500ms".to_owned()),
+        (EXEC, "at most 24h".to_owned()),
+        (
+            GUARANTEES,
+            format!("more than {queue_lock_allowance} seconds ago"),
+        ),
+        (
+            GUARANTEES,
+            format!("expired more than {allowance} seconds ago"),
         ),
         (
             PROTOCOL,
-            vec![
-                format!("expired more than {queue_lock_allowance} seconds ago"),
-                format!("expired more than {allowance} seconds ago"),
-                format!("not updated its queue entry for {silence} seconds"),
-                format!("At most ttl + {allowance} seconds"),
-            ],
+            format!("expired more than {queue_lock_allowance} seconds ago"),
+        ),
+        (
+            PROTOCOL,
+            format!("expired more than {allowance} seconds ago"),
+        ),
+        (
+            PROTOCOL,
+            format!("not updated its queue entry for {silence} seconds"),
+        ),
+        (PROTOCOL, format!("At most ttl + {allowance} seconds")),
+        (OPERATIONS, format!("this is {} seconds", 25 + allowance)),
+        (
+            OPERATIONS,
+            format!("A hook may run for at most {hook} seconds"),
         ),
         (
             OPERATIONS,
-            vec![
-                format!("this is {} seconds", 25 + allowance),
-                format!(
-                    "A hook may run for at most {} seconds",
-                    hook::LIMIT.as_secs()
-                ),
-                format!("waits up to {at_end} second for the metrics file"),
-                format!("waits up to {at_end} second for hooks"),
-            ],
+            format!("waits up to {at_end} second for the metrics file"),
         ),
+        (OPERATIONS, format!("waits up to {at_end} second for hooks")),
         (
-            "man/parts/dlock-exec.man",
-            vec![
-                format!("SIGTERM {term} seconds and SIGKILL {kill} seconds after it began sending"),
-                "anything below 1500ms".to_owned(),
-                "at most 24h".to_owned(),
-            ],
-        ),
-        (
-            "man/parts/dlock-status.man",
-            vec![format!(
-                "updated its queue entry in the last {silence} seconds"
-            )],
+            STATUS,
+            format!("updated its queue entry in the last {silence} seconds"),
         ),
     ] {
-        let text = document(path);
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        for statement in statements {
-            assert!(
-                text.contains(&statement),
-                "{path} does not contain: {statement}"
-            );
-        }
+        let text = one_line(&document(path));
+        assert!(
+            text.contains(&statement),
+            "{path} does not contain: {statement}"
+        );
     }
     let shortest = |millis| Timing::new(Duration::from_millis(millis), None);
     assert!(shortest(1_500).is_ok() && shortest(1_499).is_err());
     assert!(shortest(86_400_000).is_ok() && shortest(86_400_001).is_err());
-}
-
-#[test]
-fn each_handwritten_page_has_the_version_of_the_program() {
-    let wanted = format!("\n.Os dlock {}\n", env!("CARGO_PKG_VERSION"));
-    for page in handwritten_pages() {
-        assert!(document(&page).contains(&wanted), "{page}: {wanted}");
-    }
 }
 
 /// mandb(8) reads the name and the description of a page from its section NAME, and finds a page only if the name there is
@@ -422,37 +335,40 @@ fn man_k_finds_every_page() {
         let heading = lines.find(|line| line.to_uppercase() == ".SH NAME");
         assert!(heading.is_some(), "{page} has no section NAME");
         let lines: Vec<&str> = lines.take_while(|line| !is_heading(line)).collect();
-        let description = match (number, &lines[..]) {
-            ("7", [first, second]) => {
-                assert_eq!(*first, format!(".Nm {name}"), "{page}");
-                second.strip_prefix(".Nd ")
-            }
-            ("1", [line]) => line.strip_prefix(&format!("{name} - ")),
-            _ => None,
+        let start = match number {
+            "7" => format!(".Nm {name}\n.Nd "),
+            _ => format!("{name} - "),
         };
-        let is_plain = |text: &&str| !text.is_empty() && !text.contains('\\');
-        assert!(
-            description.is_some_and(|text| is_plain(&text)),
-            "{page}: {lines:?}"
-        );
+        let lines = lines.join("\n");
+        let is_plain = |text: &str| !text.is_empty() && !text.contains(['\\', '\n']);
+        let is_found = lines.strip_prefix(&start).is_some_and(is_plain);
+        assert!(is_found, "{page}: {lines}");
     }
 }
 
 #[test]
-fn each_handwritten_page_names_the_others_and_the_overview_is_short() {
-    let pages = handwritten_pages();
+fn each_handwritten_page_has_the_version_and_names_the_others_and_the_overview_is_short() {
+    let pages = pages_of_sections("7");
     assert_eq!(pages.len(), 5, "{pages:?}");
+    let version = format!("\n.Os dlock {}\n", env!("CARGO_PKG_VERSION"));
+    // mdoc(7) takes these words in a heading for macros, and does not print them.
+    let macros = [
+        "An", "Ap", "At", "Do", "Em", "In", "Li", "No", "Ns", "So", "Op",
+    ];
     for page in &pages {
         let text = document(page);
-        let see_also = section(&text, ".Sh SEE ALSO");
+        assert!(text.contains(&version), "{page}: {version}");
+        let see_also = section(&text, ".Sh SEE ALSO").lines();
+        let named: Vec<&str> = see_also.map(|line| line.trim_end_matches(" ,")).collect();
         for other in pages.iter().filter(|other| *other != page) {
             let name = other.trim_start_matches("man/").trim_end_matches(".7");
             let wanted = format!(".Xr {name} 7");
-            let is_named = see_also
-                .lines()
-                .any(|line| line.trim_end_matches(" ,") == wanted);
-            assert!(is_named, "{page} does not name {other}");
+            assert!(named.contains(&&*wanted), "{page} does not name {other}");
         }
+        let headings = text.lines().filter(|line| is_heading(line));
+        let mut words = headings.flat_map(|heading| heading.split(' ').skip(1));
+        let found = words.find(|word| macros.contains(word));
+        assert_eq!(found, None, "{page}: write \\& before the word");
     }
     let words = document("man/dlock.7").split_whitespace().count();
     assert!(words <= 2_000, "the overview has {words} words");
@@ -463,65 +379,57 @@ fn each_handwritten_page_names_the_others_and_the_overview_is_short() {
 #[test]
 fn every_page_and_section_to_which_a_page_refers_exists() {
     let headings = |page: &str| -> Vec<String> {
+        assert!(repository().join(page).exists(), "{page} does not exist");
         let text = document(page);
         let lines = text.lines().filter(|line| is_heading(line));
         lines.map(|line| line[4..].replace("\\&", "")).collect()
     };
     let mut references = 0;
-    for page in handwritten_pages() {
+    for page in pages_of_sections("7") {
         let text = document(&page);
-        let lines: Vec<&str> = text
-            .lines()
+        let lines = text.lines();
+        let lines: Vec<&str> = lines
             .map(|line| line.trim_end_matches([' ', '.', ',', ';']))
             .collect();
         for (at, line) in lines.iter().enumerate() {
+            let mut is_known = true;
             if let Some(heading) = line.strip_prefix(".Sx ") {
-                assert!(
-                    headings(&page).iter().any(|one| one == heading),
-                    "{page}: {line}"
-                );
+                is_known = headings(&page).iter().any(|one| one == heading);
+            } else if let Some(name) = line.strip_prefix(".Xr dlock") {
+                let known = headings(&format!("man/dlock{}", name.replace(' ', ".")));
+                if at > 1 && lines[at - 1] == "in" && name.ends_with('7') {
+                    let heading = lines[at - 2].strip_prefix(".Dq ").unwrap_or(lines[at - 2]);
+                    is_known = known.iter().any(|one| one == heading);
+                    references += 1;
+                }
             }
-            let Some(name) = line.strip_prefix(".Xr dlock") else {
-                continue;
-            };
-            let other = format!("man/dlock{}", name.replace(' ', "."));
-            assert!(root().join(&other).exists(), "{page}: {line}");
-            if at > 1 && lines[at - 1] == "in" && other.ends_with(".7") {
-                let heading = lines[at - 2].strip_prefix(".Dq ").unwrap_or(lines[at - 2]);
-                assert!(
-                    headings(&other).iter().any(|one| one == heading),
-                    "{page}: {heading}"
-                );
-                references += 1;
-            }
+            assert!(
+                is_known,
+                "{page}: {line}, after {:?}",
+                &lines[at.saturating_sub(2)..at]
+            );
         }
     }
     for (path, text) in documents() {
         if path.extension().is_none_or(|end| end != "man") {
             continue;
         }
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = one_line(&text);
         for (at, _) in text.match_indices("(7)") {
-            let before = &text[..at];
-            let (before, name) = before.rsplit_once(' ').expect("a text before the name");
-            let other = format!("man/{name}.7");
-            assert!(root().join(&other).exists(), "{}: {name}", path.display());
+            let (before, name) = text[..at].rsplit_once(' ').expect("a text before the name");
+            let known = headings(&format!("man/{name}.7"));
             let Some(before) = before.strip_suffix(" in") else {
                 continue;
             };
             let before = before.trim_end_matches('"');
-            let known = headings(&other);
             let is_known = known
                 .iter()
                 .any(|heading| before.ends_with(heading.as_str()));
-            assert!(is_known, "{}: {before} in {other}", path.display());
+            assert!(is_known, "{}: {before} in {name}", path.display());
             references += 1;
         }
     }
-    assert!(
-        references > 30,
-        "only {references} found: the test reads too little"
-    );
+    assert!(references > 30, "the test reads too little: {references}");
 }
 
 #[test]
@@ -558,16 +466,11 @@ fn words(prefix: &str, allowed: impl Fn(char) -> bool) -> BTreeSet<String> {
 /// Returns the path and the plain text of every handwritten document.
 fn documents() -> Vec<(PathBuf, String)> {
     let mut paths = ["README.md", "CHANGELOG.md"].map(PathBuf::from).to_vec();
-    paths.extend(handwritten_pages().into_iter().map(PathBuf::from));
-    for entry in fs::read_dir(root().join("man/parts")).expect("the folder exists") {
-        let name = entry.expect("the folder can be read").file_name();
-        paths.push(Path::new("man/parts").join(name));
-    }
-    for entry in fs::read_dir(root().join("docs")).expect("the folder exists") {
-        let path = Path::new("docs").join(entry.expect("the folder can be read").file_name());
-        if path.extension().is_some_and(|end| end == "md") {
-            paths.push(path);
-        }
+    paths.extend(pages_of_sections("7").into_iter().map(PathBuf::from));
+    for (folder, extension) in [("man/parts", "man"), ("docs", "md")] {
+        let files = files_below(&repository().join(folder), extension);
+        let below = |file: PathBuf| file.strip_prefix(repository()).map(Path::to_owned);
+        paths.extend(files.into_iter().filter_map(|file| below(file).ok()));
     }
     let read = |path: PathBuf| {
         let text = document(path.to_str().expect("the names are ASCII"));
@@ -576,26 +479,16 @@ fn documents() -> Vec<(PathBuf, String)> {
     paths.into_iter().map(read).collect()
 }
 
-/// Returns the paths of the man pages that are not generated, sorted.
-fn handwritten_pages() -> Vec<String> {
-    pages_of_sections("7")
-}
-
-/// Returns the paths of the man pages in the sections whose numbers `sections` contains, sorted.
+/// Returns the paths of the man pages in the sections whose numbers `sections` contains, sorted. The pages of section 7 are
+/// not generated.
 fn pages_of_sections(sections: &str) -> Vec<String> {
-    let entries = fs::read_dir(root().join("man")).expect("the folder exists");
-    let names = entries.map(|entry| {
-        let name = entry.expect("the folder can be read").file_name();
-        name.into_string().expect("the names are ASCII")
-    });
-    let is_page = |name: &String| {
-        name.rsplit_once('.')
-            .is_some_and(|(_, end)| sections.contains(end))
+    let files = sections.split("").filter(|number| !number.is_empty());
+    let files = files.flat_map(|number| files_below(&repository().join("man"), number));
+    let name = |file: PathBuf| {
+        let name = file.file_name().and_then(|name| name.to_str());
+        format!("man/{}", name.expect("the names are ASCII"))
     };
-    let mut pages: Vec<String> = names
-        .filter(is_page)
-        .map(|name| format!("man/{name}"))
-        .collect();
+    let mut pages: Vec<String> = files.map(name).collect();
     pages.sort();
     pages
 }
@@ -609,7 +502,7 @@ fn is_heading(line: &str) -> bool {
 /// Returns the content of the document at `path` below the project folder, without roff escapes.
 #[track_caller]
 fn document(path: &str) -> String {
-    let text = fs::read_to_string(root().join(path))
+    let text = fs::read_to_string(repository().join(path))
         .unwrap_or_else(|error| panic!("{path} cannot be read: {error}"));
     if Path::new(path).extension().is_some_and(|end| end == "md") {
         return text;
@@ -640,23 +533,7 @@ fn section<'a>(document: &'a str, heading: &str) -> &'a str {
     &text[..end.unwrap_or(text.len())]
 }
 
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// mdoc(7) takes some words in a heading for macros, and does not print them.
-#[test]
-fn no_heading_of_a_handwritten_page_contains_a_macro() {
-    let pages: Vec<String> = handwritten_pages()
-        .iter()
-        .map(|page| document(page))
-        .collect();
-    let lines = pages.iter().flat_map(|page| page.lines());
-    let headings = lines.filter(|line| is_heading(line));
-    let words = headings.flat_map(|heading| heading.split(' ').skip(1));
-    let macros = [
-        "An", "Ap", "At", "Do", "Em", "In", "Li", "No", "Ns", "So", "Op",
-    ];
-    let found: Vec<&str> = words.filter(|word| macros.contains(word)).collect();
-    assert_eq!(found, [""; 0], "write \\& before the word");
+/// Returns the words of `text`, with one blank between them.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
