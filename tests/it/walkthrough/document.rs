@@ -55,20 +55,20 @@ impl Document {
     pub(super) fn stale(&self, blocks: &[Block]) -> Vec<String> {
         let text = self.text();
         let shown: Vec<&Block> = self.shown(blocks).collect();
-        let found: Vec<String> = shown
-            .iter()
-            .map(|block| self.plain(&text[self.range(&text, block.name)]))
-            .collect();
+        let found = shown.iter().map(|block| self.range(&text, block.name));
+        let found: Vec<String> = found.map(|range| self.plain(&text[range])).collect();
         let found = normalized(found.iter().map(String::as_str));
         let wanted = normalized(shown.iter().map(|block| block.text.as_str()));
-        let pairs = shown.iter().zip(wanted.iter().zip(&found));
-        pairs
-            .filter(|(_, (wanted, found))| wanted != found)
-            .map(|(block, (wanted, found))| {
-                let Block { name, .. } = block;
-                format!("{name} in {}:\n{found}\nin the run:\n{wanted}\n", self.path)
-            })
-            .collect()
+        let pairs = wanted.iter().zip(&found);
+        let differences = shown
+            .iter()
+            .zip(pairs)
+            .filter(|(_, (one, other))| one != other);
+        let describe = |(block, (wanted, found)): (&&Block, (&String, &String))| {
+            let Block { name, .. } = block;
+            format!("{name} in {}:\n{found}\nin the run:\n{wanted}\n", self.path)
+        };
+        differences.map(describe).collect()
     }
 
     /// Returns the entries of `blocks` whose names occur in the document.

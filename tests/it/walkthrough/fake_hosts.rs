@@ -34,6 +34,9 @@ read word < go
 echo "done"
 "#;
 
+/// The line that is typed on each contender's host.
+pub(super) const EXEC: &str = "dlock exec init -- ./migrate.sh";
+
 /// The operator's host. The operator's prompt is `$` without a host name.
 const OPERATOR: &str = "ops-1";
 
@@ -48,7 +51,7 @@ pub(super) struct FakeHosts {
 /// A typed line and the process that runs the line.
 pub(super) struct Session {
     typed: String,
-    running: Running,
+    pub(super) running: Running,
 }
 
 impl FakeHosts {
@@ -73,13 +76,9 @@ impl FakeHosts {
         }
     }
 
-    /// Replaces the server with a port on which no server listens.
+    /// Replaces the server with port 1, on which no server listens.
     pub(super) fn with_server_down(mut self) -> Self {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
-        self.database.port = listener
-            .local_addr()
-            .expect("the listener has an address")
-            .port();
+        self.database.port = 1;
         self
     }
 
@@ -108,15 +107,7 @@ impl FakeHosts {
     /// Runs `line` as the operator on a terminal, confirms its question and returns the line with its output.
     #[track_caller]
     pub(super) fn operator_confirms(&self, line: &str) -> String {
-        let words = self.environment(OPERATOR).map(|(name, value)| {
-            let value = value.to_str().expect("the paths are UTF-8").to_owned();
-            format!("{name}={value}")
-        });
-        let words = ["env".to_owned()].into_iter().chain(words).chain([
-            "sh".to_owned(),
-            "-c".to_owned(),
-            self.script(line),
-        ]);
+        let words = [vec!["env".to_owned()], self.words(OPERATOR, line)].concat();
         let mut terminal = Terminal::with(&self.database, words);
         terminal.sees("[y/N] ");
         terminal.enters("y");
@@ -130,10 +121,33 @@ impl FakeHosts {
         assert_eq!(read_message(&self.stage.path("ready")), "up");
     }
 
-    /// Makes the running `migrate.sh` exit.
+    /// Starts a holder on web-1 and a waiter on web-2.
     #[track_caller]
-    pub(super) fn end_migration(&self) {
+    pub(super) fn holder_and_next(&self) -> [Session; 2] {
+        let holder = self.user_starts("web-1", EXEC);
+        self.wait_for_migration();
+        let next = self.user_starts("web-2", EXEC);
+        next.running.wait_for_output("you are next");
+        [holder, next]
+    }
+
+    /// Waits until `session` migrates, makes `migrate.sh` exit and returns the line of the session with its output.
+    #[track_caller]
+    pub(super) fn ends_after_migration(&self, session: Session) -> String {
+        session.running.wait_for_output("migrating");
+        self.wait_for_migration();
         write_message(&self.stage.path("go"), "on");
+        session.ends(0)
+    }
+
+    /// Waits until `dlock status` reports that the holder with a lease of 20 s does not renew it.
+    #[track_caller]
+    pub(super) fn wait_until_renewal_is_overdue(&self) {
+        let mut admin = self.database.admin_conn();
+        let overdue = "SELECT renewed_at < UTC_TIMESTAMP(6) - INTERVAL 5 SECOND FROM dlock_lock";
+        eventually("the renewal is overdue", || {
+            admin.query_first(overdue).expect("the table can be read") == Some(true)
+        });
     }
 
     /// Moves times in the tables to the past and adds renewals, as if the holder had started twelve minutes ago and the
@@ -152,10 +166,7 @@ impl FakeHosts {
     }
 
     fn start(&self, host: &'static str, line: &str, prompt: &str) -> Session {
-        let dlock = Dlock::of(Path::new("sh"), ["-c", &self.script(line)]);
-        let environment = self.environment(host).into_iter();
-        let running = environment
-            .fold(dlock, |dlock, (name, value)| dlock.env(name, value))
+        let running = Dlock::of(Path::new("env"), self.words(host, line))
             .env("DLOCK_URL", self.database.url())
             .start();
         Session {
@@ -164,51 +175,36 @@ impl FakeHosts {
         }
     }
 
-    /// Returns a shell script that redirects stdout to stderr, changes to the folder and runs `line`. If `line` is a
-    /// single command, the command replaces the shell.
-    fn script(&self, line: &str) -> String {
-        let folder = self.stage.path("");
-        format!("exec 1>&2; cd '{}'; exec {line}", folder.display())
-    }
-
-    fn environment(&self, host: &'static str) -> [(&'static str, PathBuf); 7] {
+    /// Returns the arguments with which env(1) runs `line` in a shell on `host`. The shell redirects stdout to stderr and
+    /// changes to the folder. If `line` is a single command, the command replaces the shell.
+    fn words(&self, host: &'static str, line: &str) -> Vec<String> {
         let program = Path::new(env!("CARGO_BIN_EXE_dlock"));
-        let folder = program.parent().expect("the program is in a folder");
+        let program = program.parent().expect("the program is in a folder");
         let path = std::env::var("PATH").unwrap_or_default();
         let user = match host {
             OPERATOR => "alice",
             _ => "deploy",
         };
-        [
-            ("PATH", format!("{}:{path}", folder.display()).into()),
-            ("LD_PRELOAD", self.library.clone()),
-            ("WALKTHROUGH_HOST", host.into()),
-            ("USER", user.into()),
-            ("DLOCK_OPT_TTL", self.ttl.into()),
+        vec![
+            format!("PATH={}:{path}", program.display()),
+            format!("LD_PRELOAD={}", self.library.display()),
+            format!("WALKTHROUGH_HOST={host}"),
+            format!("USER={user}"),
+            format!("DLOCK_OPT_TTL={}", self.ttl),
             // These variables are emptied because the tests may run in a pod.
-            ("POD_NAME", PathBuf::new()),
-            ("KUBERNETES_SERVICE_HOST", PathBuf::new()),
+            "POD_NAME=".to_owned(),
+            "KUBERNETES_SERVICE_HOST=".to_owned(),
+            "sh".to_owned(),
+            "-c".to_owned(),
+            format!(
+                "exec 1>&2; cd '{}'; exec {line}",
+                self.stage.path("").display()
+            ),
         ]
     }
 }
 
 impl Session {
-    /// Waits until the output contains `text`.
-    #[track_caller]
-    pub(super) fn wait_for_output(&self, text: &str) {
-        self.running.wait_for_output(text);
-    }
-
-    /// Sends a signal to the process.
-    #[track_caller]
-    pub(super) fn signal(&self, signal: &str) {
-        self.running.signal(signal);
-    }
-
-    pub(super) fn crash(&self) {
-        self.running.crash();
-    }
-
     /// Waits until the line exits, asserts that it exits with `status` and returns the line with its output.
     #[track_caller]
     pub(super) fn ends(self, status: i32) -> String {

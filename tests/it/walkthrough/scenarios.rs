@@ -3,13 +3,10 @@
 use testkit::servers::Flavour;
 
 use super::Block;
-use super::fake_hosts::FakeHosts;
+use super::fake_hosts::{EXEC, FakeHosts};
 
 /// All scenarios.
 pub(super) const ALL: [fn(Flavour) -> Vec<Block>; 5] = [hangs, frozen, dead, maintenance, down];
-
-/// The line that is typed on each contender's host.
-const EXEC: &str = "dlock exec init -- ./migrate.sh";
 
 /// The first line that an operator types.
 const STATUS: &str = "dlock status init";
@@ -58,15 +55,12 @@ fn messages_first(text: &str) -> String {
 /// The command hangs, and the operator revokes its lease.
 fn hangs(flavour: Flavour) -> Vec<Block> {
     let hosts = FakeHosts::with(flavour, "30s");
-    let holder = hosts.user_starts("web-1", EXEC);
-    hosts.wait_for_migration();
-    let next = hosts.user_starts("web-2", EXEC);
-    next.wait_for_output("you are next");
+    let [holder, next] = hosts.holder_and_next();
     let last = hosts.user_starts("web-3", EXEC);
-    last.wait_for_output("1 ahead of you");
+    last.running.wait_for_output("1 ahead of you");
     hosts.shift_times_to_the_past();
     let held = hosts.operator_runs(STATUS, 0);
-    last.signal("KILL");
+    last.running.signal("KILL");
     last.dies();
     let line = hosts.operator_runs_until("dlock status", "gone");
     let reason = "blocked by the reporting job";
@@ -74,10 +68,7 @@ fn hangs(flavour: Flavour) -> Vec<Block> {
         "dlock release --action init --reason \"{reason}\""
     ));
     let released = holder.ends(76);
-    next.wait_for_output("migrating");
-    hosts.wait_for_migration();
-    hosts.end_migration();
-    next.ends(0);
+    hosts.ends_after_migration(next);
     let history = hosts.operator_runs("dlock history init", 0);
     vec![
         block("held", held),
@@ -91,17 +82,12 @@ fn hangs(flavour: Flavour) -> Vec<Block> {
 /// The holder's dlock is frozen, its monitor stops the command, and the next command starts.
 fn frozen(flavour: Flavour) -> Vec<Block> {
     let hosts = FakeHosts::with(flavour, SHORT);
-    let holder = hosts.user_starts("web-1", EXEC);
-    hosts.wait_for_migration();
-    let next = hosts.user_starts("web-2", EXEC);
-    next.wait_for_output("you are next");
-    holder.signal("STOP");
+    let [holder, next] = hosts.holder_and_next();
+    holder.running.signal("STOP");
+    hosts.wait_until_renewal_is_overdue();
     let frozen = hosts.operator_runs_until(STATUS, "not renewed for");
-    next.wait_for_output("migrating");
-    hosts.wait_for_migration();
-    hosts.end_migration();
-    next.ends(0);
-    holder.signal("CONT");
+    hosts.ends_after_migration(next);
+    holder.running.signal("CONT");
     let thawed = holder.ends(76);
     assert!(thawed.contains("cannot keep init: "), "{thawed}");
     vec![block("frozen", brief(&frozen))]
@@ -110,17 +96,11 @@ fn frozen(flavour: Flavour) -> Vec<Block> {
 /// The holder is killed, and the next contender takes over.
 fn dead(flavour: Flavour) -> Vec<Block> {
     let hosts = FakeHosts::with(flavour, SHORT);
-    let holder = hosts.user_starts("web-1", EXEC);
-    hosts.wait_for_migration();
-    let next = hosts.user_starts("web-2", EXEC);
-    next.wait_for_output("you are next");
-    holder.crash();
+    let [holder, next] = hosts.holder_and_next();
+    holder.running.crash();
     holder.dies();
     let dead = hosts.operator_runs_until(STATUS, "connection is gone");
-    next.wait_for_output("migrating");
-    hosts.wait_for_migration();
-    hosts.end_migration();
-    next.ends(0);
+    hosts.ends_after_migration(next);
     let lost = hosts.operator_runs("dlock history init", 0);
     vec![block("dead", brief(&dead)), block("lost", lost)]
 }
@@ -131,21 +111,21 @@ fn maintenance(flavour: Flavour) -> Vec<Block> {
     let before = hosts.user_starts("web-1", EXEC);
     hosts.wait_for_migration();
     // The operator stops the holder with SIGTERM instead of a release.
-    before.signal("TERM");
+    before.running.signal("TERM");
     before.ends(143);
     let pause = hosts.operator_confirms(
         "dlock release --action init --pause 2h --reason \"restoring a backup\"",
     );
     let paused_waiter = hosts.user_starts("web-2", EXEC);
-    paused_waiter.wait_for_output("init is paused for another");
+    paused_waiter
+        .running
+        .wait_for_output("init is paused for another");
     let resume = hosts.operator_runs("dlock release --action init --resume --yes", 0);
-    paused_waiter.wait_for_output("migrating");
-    hosts.wait_for_migration();
-    hosts.end_migration();
+    let paused_waiter = hosts.ends_after_migration(paused_waiter);
     vec![
         block("pause", brief(&pause)),
         block("resume", brief(&resume)),
-        block("kept-out", messages_first(&paused_waiter.ends(0))),
+        block("kept-out", messages_first(&paused_waiter)),
     ]
 }
 
