@@ -14,17 +14,14 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use dlock::lease::instant::BootInstant;
-use dlock::lease::timing::Timing;
-use dlock::sys::clock;
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, Running, eventually};
-use testkit::command::{Stage, signal};
+use testkit::command::Stage;
 use testkit::holder::Holder;
 use testkit::servers::{Database, Flavour, fetched, shared};
 
 /// Options of `dlock hold` for locks that are lost in a test.
-const SHORT: &[&str] = &["--ttl=6s"];
+const SHORT: &[&str] = &["--ttl=10s"];
 
 /// Options of `dlock hold` for locks that only a release frees during a test.
 const LONG: &[&str] = &["--ttl=1h"];
@@ -155,16 +152,12 @@ impl Program {
             let is_over = self.running.is_over();
             let stdout = self.running.stdout_so_far();
             // The last line may be incomplete.
-            let lines = stdout.split_inclusive('\n').filter(|it| it.ends_with('\n'));
-            let mut answers = lines
-                .map(str::trim_end)
-                .filter(|it| !matches!(*it, "lost" | "2:lost"));
+            let lines = stdout.split_inclusive('\n');
+            let lines = lines.filter_map(|line| line.strip_suffix('\n'));
+            let mut answers = lines.filter(|line| !["lost", "2:lost"].contains(line));
             answer = answers.nth(self.answers).map(str::to_owned);
             let stderr = self.running.stderr_so_far();
-            assert!(
-                answer.is_some() || !is_over,
-                "{command}: the program ended: {stderr}"
-            );
+            assert!(answer.is_some() || !is_over, "{command}: the end: {stderr}");
             answer.is_some()
         });
         self.answers += 1;
@@ -217,42 +210,21 @@ impl Program {
     #[track_caller]
     fn dlock(&self) -> u32 {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.running.pid()));
-        let children = |task: io::Result<fs::DirEntry>| {
+        let mut pids = Vec::new();
+        for task in tasks.expect("the program runs") {
             let path = task.expect("a thread").path().join("children");
             // A thread may have ended.
-            fs::read_to_string(path).unwrap_or_default()
-        };
-        let children: Vec<String> = tasks.expect("the program runs").map(children).collect();
-        let children = children.join(" ");
-        let pids = children
-            .split_whitespace()
-            .map(|pid| pid.parse().expect("a process id"));
-        let pids: Vec<u32> = pids.filter(|pid| is_dlock(*pid)).collect();
+            let children = fs::read_to_string(path).unwrap_or_default();
+            let is_dlock = |pid: &&str| {
+                let name = fs::read_to_string(format!("/proc/{pid}/comm"));
+                name.is_ok_and(|name| name == "dlock\n")
+            };
+            let children = children.split_whitespace().filter(is_dlock);
+            pids.extend(children.map(|pid| pid.parse::<u32>().expect("a process id")));
+        }
         assert_eq!(pids.len(), 1, "{pids:?}");
         pids[0]
     }
-}
-
-/// A frozen process, which continues when this value is dropped.
-struct Frozen(u32);
-
-impl Frozen {
-    #[track_caller]
-    fn freeze(pid: u32) -> Self {
-        signal(pid, "STOP");
-        Self(pid)
-    }
-}
-
-impl Drop for Frozen {
-    fn drop(&mut self) {
-        signal(self.0, "CONT");
-    }
-}
-
-fn is_dlock(pid: u32) -> bool {
-    let name = fs::read_to_string(format!("/proc/{pid}/comm"));
-    name.is_ok_and(|name| name == "dlock\n")
 }
 
 /// Returns PATH with the folder of dlock.
@@ -262,11 +234,9 @@ fn path() -> String {
     format!("{folder}:{}", env::var("PATH").unwrap_or_default())
 }
 
-/// Runs `test` for each language at the same time, with a database of its own on MariaDB or MySQL. `first` is the
-/// server of the first language.
-fn each(first: Flavour, test: fn(Language, Database)) {
+/// Runs `test` for each language at the same time, with a database of its own on MariaDB or MySQL.
+fn each(test: fn(Language, Database)) {
     let flavours = Flavour::ALL.into_iter().cycle();
-    let flavours = flavours.skip_while(|flavour| *flavour != first);
     thread::scope(|scope| {
         for (language, flavour) in Language::ALL.into_iter().zip(flavours) {
             thread::Builder::new()
@@ -284,63 +254,51 @@ fn contend(database: &Database, name: &str, wait: &str) -> Dlock {
     Dlock::on(database, ["exec", name, "--wait", wait, "--", "true"])
 }
 
-/// Returns the deadline of the work under a lease of 6 s that is requested at `at`.
-fn stop_at(at: BootInstant) -> BootInstant {
-    let timing = Timing::new(Duration::from_secs(6), None).expect("the ttl is long enough");
-    timing.deadline(at).term
-}
-
 #[test]
-fn program_holds_the_lock_until_it_unlocks() {
-    each(Flavour::MariaDb, |language, database| {
-        let mut program = Program::start(language, &database, LONG);
-        program.expect("valid", "false");
-        program.expect("lock", "ok");
-        program.expect("valid", "true");
-        let status = Dlock::on(&database, ["status", FIRST, "--json"]).run();
-        let status: Value = serde_json::from_str(&status.stdout).expect("JSON");
-        assert_eq!(status["locks"][0]["token"], program.token(), "{status}");
-        assert_eq!(contend(&database, FIRST, "0").run().status, Some(75));
-        program.expect("unlock", "ok");
-        program.expect("valid", "false");
-        assert_eq!(contend(&database, FIRST, "0").run().status, Some(0));
-        assert_eq!(program.end(), 0);
-    });
-}
-
-#[test]
-fn program_that_does_not_wait_learns_that_others_hold_the_lock() {
-    each(Flavour::MySql, |language, database| {
+fn program_waits_holds_its_locks_and_releases_them() {
+    each(|language, database| {
         let holder = Holder::on(&database, &["--action", FIRST]);
         let mut program = Program::start(language, &database, LONG);
+        program.expect("valid", "false");
         program.expect("try 0", "false");
-        program.expect("valid", "false");
-        assert_eq!(holder.end().status, Some(3));
-        program.expect("try 0", "true");
-        program.expect("valid", "true");
-        program.expect("unlock", "ok");
-        assert_eq!(program.end(), 0);
-    });
-}
-
-#[test]
-fn program_waits_for_the_time_that_it_specifies() {
-    each(Flavour::MariaDb, |language, database| {
-        let holder = Holder::on(&database, &["--action", FIRST]);
-        let mut program = Program::start(language, &database, LONG);
         let started = Instant::now();
         program.expect("try 1", "false");
         assert!(started.elapsed() >= Duration::from_secs(1));
+        program.expect("valid", "false");
         assert_eq!(holder.end().status, Some(3));
-        assert_eq!(program.end(), 0);
-    });
-}
 
-#[test]
-fn end_of_the_program_releases_its_lock() {
-    each(Flavour::MySql, |language, database| {
-        let mut program = Program::start(language, &database, LONG);
+        let is_free = |name: &str| match contend(&database, name, "0").run().status {
+            Some(0) => true,
+            status => {
+                assert_eq!(status, Some(75));
+                false
+            }
+        };
+        program.expect("try 0", "true");
+        program.expect("valid", "true");
+        let status = Dlock::on(&database, ["status", FIRST, "--json"]).run();
+        let status: Value = serde_json::from_str(&status.stdout).expect("JSON");
+        let first = program.token();
+        assert_eq!(status["locks"][0]["token"], first, "{status}");
+        assert!(!is_free(FIRST));
+        // The locks of a program are independent.
+        program.expect("2:lock", "ok");
+        program.expect("valid", "true");
+        program.expect("unlock", "ok");
+        program.expect("valid", "false");
+        assert!(is_free(FIRST));
+        program.expect("2:valid", "true");
+        assert!(!is_free("second"));
+        program.expect("2:unlock", "ok");
+        assert!(is_free("second"));
+
+        program.expect("try 600", "true");
+        assert!(program.token() > first);
+        program.expect("unlock", "ok");
         program.expect("lock", "ok");
+        program.expect("valid", "true");
+        assert_eq!(program.losses(), 0);
+        // The end of the program releases its lock.
         program.running.signal("KILL");
         assert_eq!(contend(&database, FIRST, "10m").run().status, Some(0));
     });
@@ -348,82 +306,12 @@ fn end_of_the_program_releases_its_lock() {
 
 #[test]
 fn program_is_told_that_an_operator_has_released_its_lock() {
-    each(Flavour::MariaDb, |language, database| {
+    each(|language, database| {
         let mut program = Program::start(language, &database, SHORT);
         program.expect("lock", "ok");
         let operator = ["release", FIRST, "--yes", "--operator=ops"];
         let released = Dlock::on(&database, operator).run();
         released.expect(0, "", "is released");
         program.expect_loss();
-    });
-}
-
-/// A frozen dlock publishes nothing, so only the clock says that the lock is lost.
-#[test]
-fn lock_of_a_frozen_dlock_is_invalid_before_others_hold_it() {
-    each(Flavour::MySql, |language, database| {
-        let mut program = Program::start(language, &database, SHORT);
-        program.expect("lock", "ok");
-        let frozen = Frozen::freeze(program.dlock());
-        let stop_at = stop_at(clock::now());
-        let mut next = contend(&database, FIRST, "forever").start();
-        loop {
-            let (is_over, now) = (next.is_over(), clock::now());
-            match program.ask("valid").as_str() {
-                "true" => assert!(!is_over && now < stop_at),
-                answer => break assert_eq!(answer, "false"),
-            }
-        }
-        assert_eq!(next.wait().status, Some(0));
-        program.expect("valid", "false");
-        assert_eq!(program.losses(), 0);
-        drop(frozen);
-        program.expect_loss();
-    });
-}
-
-#[test]
-fn lock_of_a_killed_dlock_is_lost_and_not_free_before_its_deadline() {
-    each(Flavour::MariaDb, |language, database| {
-        let mut program = Program::start(language, &database, SHORT);
-        let stop_at = stop_at(clock::now());
-        program.expect("lock", "ok");
-        signal(program.dlock(), "KILL");
-        let next = contend(&database, FIRST, "forever").start();
-        program.expect_loss();
-        assert_eq!(next.wait().status, Some(0));
-        assert!(clock::now() >= stop_at);
-    });
-}
-
-#[test]
-fn token_grows_from_grant_to_grant() {
-    each(Flavour::MySql, |language, database| {
-        let mut program = Program::start(language, &database, LONG);
-        program.expect("lock", "ok");
-        let first = program.token();
-        program.expect("unlock", "ok");
-        program.expect("try 600", "true");
-        assert!(program.token() > first);
-        program.expect("valid", "true");
-        program.expect("unlock", "ok");
-        assert_eq!(program.end(), 0);
-    });
-}
-
-#[test]
-fn locks_of_one_program_are_independent() {
-    each(Flavour::MariaDb, |language, database| {
-        let mut program = Program::start(language, &database, LONG);
-        program.expect("lock", "ok");
-        program.expect("2:lock", "ok");
-        program.expect("valid", "true");
-        program.expect("unlock", "ok");
-        assert_eq!(contend(&database, FIRST, "0").run().status, Some(0));
-        program.expect("2:valid", "true");
-        assert_eq!(contend(&database, "second", "0").run().status, Some(75));
-        program.expect("2:unlock", "ok");
-        assert_eq!(contend(&database, "second", "0").run().status, Some(0));
-        assert_eq!(program.end(), 0);
     });
 }
