@@ -7,9 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, Outcome};
 use testkit::command::Stage;
-use testkit::servers::{Flavour, Server, shared};
-
-use crate::faults::on_each;
+use testkit::servers::{Flavour, shared};
 
 /// The subcommands that a user may type.
 const SUBCOMMANDS: [&str; 18] = [
@@ -32,13 +30,11 @@ fn short_help_fits_80_columns_and_omits_connection_options_and_variables() {
         let help = at_80_columns(&[subcommand, "-h"]);
         assert_eq!((help.status, &*help.stderr), (Some(0), ""), "{subcommand}");
         // One line says how to reach a server.
+        let lines = help.stdout.lines();
         let (servers, others): (Vec<&str>, Vec<&str>) =
-            (help.stdout.lines()).partition(|line| line.starts_with("Server: --url "));
-        assert_eq!(
-            servers.len(),
-            usize::from(connects(subcommand)),
-            "{subcommand}"
-        );
+            lines.partition(|line| line.starts_with("Server: --url "));
+        let number = usize::from(connects(subcommand));
+        assert_eq!(servers.len(), number, "{subcommand}");
         for absent in ["--ssl-ca", "--url", "DLOCK_", "[env"] {
             let found = others.iter().find(|line| line.contains(absent));
             assert_eq!(found, None, "{subcommand}: {absent}");
@@ -58,51 +54,42 @@ fn short_help_fits_80_columns_and_omits_connection_options_and_variables() {
 #[test]
 fn long_help_has_everything_and_only_the_statuses_of_the_subcommand() {
     for subcommand in SUBCOMMANDS {
-        let long = at_80_columns(&[subcommand, "--help"]);
-        let help = at_80_columns(&["help", subcommand]);
-        assert_eq!(long.stdout, help.stdout, "{subcommand}");
+        let long = at_80_columns(&[subcommand, "--help"]).stdout;
+        let help = at_80_columns(&["help", subcommand]).stdout;
+        assert_eq!(long, help, "{subcommand}");
+        let has_limit = ["exec", "hold"].contains(&subcommand);
+        let may_find_nothing = ["release", "forget", "leader"].contains(&subcommand);
         for (text, is_wanted) in [
             ("--ssl-ca", connects(subcommand)),
             ("[env: DLOCK_HOST=]", connects(subcommand)),
             ("[env: DLOCK_OPT_QUIET=]", true),
             ("Exit status:", true),
             ("Examples:", true),
+            ("\n  124  ", has_limit),
+            ("\n  66  ", may_find_nothing),
         ] {
-            assert_eq!(
-                long.stdout.contains(text),
-                is_wanted,
-                "{subcommand}: {text}"
-            );
+            assert_eq!(long.contains(text), is_wanted, "{subcommand}: {text}");
         }
-        let has = |status: &str| long.stdout.contains(&format!("\n  {status}  "));
-        let has_limit = ["exec", "hold"].contains(&subcommand);
-        assert_eq!(has("124"), has_limit, "{subcommand}");
-        let may_find_nothing = ["release", "forget", "leader"].contains(&subcommand);
-        assert_eq!(has("66"), may_find_nothing, "{subcommand}");
     }
     at_80_columns(&["help", "lock"]).expect(64, "", "did you mean dlock exec NAME -- COMMAND?");
 }
 
 #[test]
 fn explain_and_version_need_no_server_and_no_valid_environment() {
-    let explain = Dlock::new(["explain", "76"])
-        .env("DLOCK_NONSENSE", "1")
-        .run();
+    let run = |word: &[&str]| Dlock::new(word).env("DLOCK_NONSENSE", "1").run();
+    let explain = run(&["explain", "76"]);
     assert_eq!(explain.status, Some(0), "{explain:?}");
     assert!(explain.stdout.contains("dlock history NAME"), "{explain:?}");
-    let version = Dlock::new(["version"]).env("DLOCK_NONSENSE", "1").run();
-    let first = format!("dlock {}\ncommit: ", env!("CARGO_PKG_VERSION"));
+    let version = run(&["version"]);
+    let short = format!("dlock {}\n", env!("CARGO_PKG_VERSION"));
+    let first = format!("{short}commit: ");
     assert!(version.stdout.starts_with(&first), "{version:?}");
     assert!(version.stdout.contains("\nschema version: "), "{version:?}");
-    let short = format!("dlock {}\n", env!("CARGO_PKG_VERSION"));
     for option in ["--version", "-V"] {
-        let version = Dlock::new([option]).run();
-        version.expect(0, &short, "");
-        assert_eq!(version.stderr, "");
+        Dlock::new([option]).run().expect(0, &short, "");
     }
-    Dlock::new(["explain", "256"])
-        .run()
-        .expect(64, "", "'[STATUS]'");
+    let unknown = Dlock::new(["explain", "256"]).run();
+    unknown.expect(64, "", "'[STATUS]'");
 }
 
 #[test]
@@ -117,12 +104,12 @@ fn list_prints_the_same_as_status_of_all_locks() {
         let lines = table.stdout.lines();
         let names: Vec<&str> = lines.filter_map(|line| line.split(' ').next()).collect();
         assert_eq!(names, ["ACTION", "init", "job-2", "job-10"], "{table:?}");
-        let json = Dlock::on(&database, [subcommand, "--json"]).run();
-        let document: Value = serde_json::from_str(&json.stdout).expect("JSON");
-        let locks = document["locks"].as_array().expect("an array");
-        let names: Vec<_> = locks.iter().map(|lock| &lock["action"]).collect();
-        assert_eq!(names, ["init", "job-2", "job-10"], "{json:?}");
     }
+    let json = Dlock::on(&database, ["ls", "--json"]).run();
+    let document: Value = serde_json::from_str(&json.stdout).expect("JSON");
+    let locks = document["locks"].as_array().expect("an array");
+    let names: Vec<_> = locks.iter().map(|lock| &lock["action"]).collect();
+    assert_eq!(names, ["init", "job-2", "job-10"], "{json:?}");
 }
 
 #[test]
@@ -140,28 +127,19 @@ fn last_message_of_exec_contains_the_status_that_dlock_sets() {
         last(&run),
         "dlock: init has run for 100ms; stopping the command (exit status 124; see dlock explain 124)"
     );
-    let run = exec(&[], &["no-such-command"]);
-    assert!(
-        last(&run).ends_with(" (exit status 127; see dlock explain 127)"),
-        "{run:?}"
-    );
-
     // dlock passes this status on, so it explains nothing.
-    let run = exec(&[], &["sh", "-c", "exit 124"]);
-    assert_eq!((run.status, &*run.stderr), (Some(124), ""));
+    exec(&[], &["sh", "-c", "exit 124"]).expect(124, "", "");
 
+    let ends = |options: &[&str], command: &str, end: &str| {
+        let run = exec(options, &[command]);
+        assert!(last(&run).ends_with(end), "{run:?}");
+    };
+    let explained = " (exit status 127; see dlock explain 127)";
+    ends(&[], "no-such-command", explained);
     let pause = ["release", "init", "--pause=1h", "--yes"];
     assert_eq!(Dlock::on(&database, pause).run().status, Some(0));
-    let run = exec(&["-n"], &["true"]);
-    assert!(
-        last(&run).ends_with(" (exit status 75; see dlock explain 75)"),
-        "{run:?}"
-    );
-    let run = exec(&["-n", "-E", "9"], &["true"]);
-    assert!(
-        last(&run).ends_with(" (exit status 9, set by -E)"),
-        "{run:?}"
-    );
+    ends(&["-n"], "true", " (exit status 75; see dlock explain 75)");
+    ends(&["-n", "-E", "9"], "true", " (exit status 9, set by -E)");
 }
 
 /// Returns the lines of the section "Quick start" of a document that a user types.
@@ -181,8 +159,9 @@ fn quick_start_of_the_readme_leads_from_a_fresh_server_to_a_finished_run() {
     let lines = quick_start("README.md", "\n## Quick start\n");
     assert!(lines.len() > 3, "{lines:?}");
     assert_eq!(quick_start("README.zh-CN.md", "\n## 快速开始\n"), lines);
-    on_each(|flavour| {
-        let server = Server::start(flavour, &[]);
+    for flavour in Flavour::ALL {
+        // No other test uses the names in the document, so the shared server is like a fresh one.
+        let server = shared(flavour);
         let stage = Stage::new();
         let program = |name: &str, text: &str| {
             let path = stage.path(name);
@@ -190,30 +169,20 @@ fn quick_start_of_the_readme_leads_from_a_fresh_server_to_a_finished_run() {
             let mode = Permissions::from_mode(0o755);
             fs::set_permissions(path, mode).expect("the file can be made executable");
         };
-        program(
-            "dlock",
-            &format!("exec '{}' \"$@\"", env!("CARGO_BIN_EXE_dlock")),
-        );
+        let dlock = env!("CARGO_BIN_EXE_dlock");
+        program("dlock", &format!("exec '{dlock}' \"$@\""));
         // The administrator's client is configured for the server.
-        let client = flavour.client();
-        program(
-            "mysql",
-            &format!(
-                "exec '{}' --no-defaults --user=root --socket='{}' \"$@\"",
-                client.display(),
-                server.socket().display()
-            ),
-        );
+        let (client, socket) = (flavour.client(), server.socket().display());
+        let client = client.display();
+        let options = format!("--no-defaults --user=root --socket='{socket}'");
+        program("mysql", &format!("exec '{client}' {options} \"$@\""));
         program("migrate.sh", "echo migrated");
-        let script = lines
-            .join("\n")
-            .replace("db.example.org", &format!("127.0.0.1:{}", server.port()));
-        let outcome = Dlock::of(Path::new("bash"), ["-euo", "pipefail", "-c"])
-            .arg(format!(
-                "cd '{}'; PATH=.:$PATH\n{script}",
-                stage.path("").display()
-            ))
-            .run();
-        outcome.expect(0, "migrated\n", "");
-    });
+        let address = format!("127.0.0.1:{}", server.port());
+        let script = lines.join("\n").replace("db.example.org", &address);
+        let folder = stage.path("").display().to_string();
+        Dlock::of(Path::new("bash"), ["-euo", "pipefail", "-c"])
+            .arg(format!("cd '{folder}'; PATH=.:$PATH\n{script}"))
+            .run()
+            .expect(0, "migrated\n", "");
+    }
 }

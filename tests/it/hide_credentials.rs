@@ -12,14 +12,14 @@ use crate::connection::private;
 /// A command that prints the environment with which the kernel started it.
 const ENVIRONMENT: &str = r"tr '\0' '\n' < /proc/$$/environ";
 
-/// Returns the name of each set of sources, and its variables, which together contain all connection settings.
-fn sources(
-    stage: &Stage,
-    database: &Database,
-    socket: String,
-) -> Vec<(&'static str, Vec<(&'static str, String)>)> {
+/// Returns the variables of each set of sources. Each set contains all settings for a connection.
+fn sources(stage: &Stage, database: &Database, socket: String) -> [Vec<(&'static str, String)>; 6] {
     let file = |name: &str, text: &str| private(stage, name, text).display().to_string();
-    let port = database.port.to_string();
+    let (url, port, password) = (
+        database.url(),
+        database.port.to_string(),
+        &database.password,
+    );
     let single = [
         ("DLOCK_HOST", "127.0.0.1"),
         ("DLOCK_PORT", &port),
@@ -31,33 +31,16 @@ fn sources(
         ("DLOCK_SSL_CERT", "/dev/null"),
         ("DLOCK_SSL_KEY", "/dev/null"),
     ];
-    let single = || {
-        single
-            .map(|(name, value)| (name, value.to_owned()))
-            .to_vec()
-    };
-    let password = database.password.clone();
+    let single = single.map(|(name, value)| (name, value.to_owned()));
+    let with = |name, value| [&single[..], &[(name, value)]].concat();
     let options = format!("[client]\npassword = {password}\n");
-    let with = |more| [single(), vec![more]].concat();
-    vec![
-        ("url", vec![("DLOCK_URL", database.url())]),
-        (
-            "url file",
-            vec![("DLOCK_URL_FILE", file("url", &database.url()))],
-        ),
-        (
-            "socket",
-            vec![("DLOCK_URL", database.url()), ("DLOCK_SOCKET", socket)],
-        ),
-        ("password", with(("DLOCK_PASSWORD", password.clone()))),
-        (
-            "password file",
-            with(("DLOCK_PASSWORD_FILE", file("password", &password))),
-        ),
-        (
-            "option file",
-            with(("DLOCK_DEFAULTS_FILE", file("options", &options))),
-        ),
+    [
+        vec![("DLOCK_URL", url.clone())],
+        vec![("DLOCK_URL_FILE", file("url", &url))],
+        vec![("DLOCK_URL", url), ("DLOCK_SOCKET", socket)],
+        with("DLOCK_PASSWORD", password.clone()),
+        with("DLOCK_PASSWORD_FILE", file("password", password)),
+        with("DLOCK_DEFAULTS_FILE", file("options", &options)),
     ]
 }
 
@@ -77,53 +60,41 @@ fn neither_the_command_nor_a_hook_gets_a_connection_variable() {
     let database = shared(flavour).database("hidden");
     let stage = Stage::new();
     let socket = shared(flavour).socket().display().to_string();
-    for (what, variables) in sources(&stage, &database, socket) {
+    for variables in sources(&stage, &database, socket) {
         let hook_file = stage.path("hook");
         let hook = format!("{ENVIRONMENT} > {}", hook_file.display());
-        let run = |options: &[&str]| {
-            let exec = ["exec", "-q", "-a", "x", "--on-event", &hook].into_iter();
-            let command = ["--", "sh", "-c", ENVIRONMENT];
-            let dlock = Dlock::new(exec.chain(options.iter().copied()).chain(command));
-            let dlock = dlock.env("KEPT", "1");
+        let run = |option: &str| {
+            let dlock = Dlock::new(["exec", "-a", "x", "--on-event", &hook, option, "--"]);
+            let dlock = dlock.args(["sh", "-c", ENVIRONMENT]).env("KEPT", "1");
             let set = |dlock: Dlock, (name, value): &(&str, String)| dlock.env(name, value);
             let outcome = variables.iter().fold(dlock, set).run();
-            assert_eq!(outcome.status, Some(0), "{flavour}, {what}: {outcome:#?}");
+            assert_eq!(outcome.status, Some(0), "{variables:?}: {outcome:#?}");
             let hook = fs::read_to_string(&hook_file).expect("the hook has run");
             [outcome.stdout, hook]
         };
         let mut wanted: Vec<&str> = variables.iter().map(|(name, _)| *name).collect();
         wanted.sort_unstable();
-        for environment in run(&[]) {
-            assert_eq!(connection_names(&environment), wanted, "{flavour}, {what}");
+        for environment in run("-q") {
+            assert_eq!(connection_names(&environment), wanted, "{variables:?}");
         }
-        seen.extend(variables.iter().map(|(name, _)| *name));
-        for environment in run(&["--hide-credentials"]) {
-            let none: [&str; 0] = [];
-            assert_eq!(connection_names(&environment), none, "{flavour}, {what}");
-            assert!(
-                !environment.contains(&database.password),
-                "{flavour}, {what}"
-            );
+        seen.extend(wanted);
+        for environment in run("--hide-credentials") {
+            assert_eq!(connection_names(&environment), [""; 0], "{variables:?}");
+            assert!(!environment.contains(&database.password), "{variables:?}");
             for kept in ["KEPT=1\n", "DLOCK_ACTION=x\n", "DLOCK_TOKEN="] {
-                assert!(
-                    environment.contains(kept),
-                    "{flavour}, {what}: {environment}"
-                );
+                assert!(environment.contains(kept), "{kept} {environment}");
             }
         }
     }
     for variable in connection_variables() {
-        assert!(
-            seen.iter().any(|name| *name == variable),
-            "{variable:?} is not tested"
-        );
+        let is_seen = seen.iter().any(|name| *name == variable);
+        assert!(is_seen, "{variable:?} is not tested");
     }
 }
 
 #[test]
 fn nested_dlock_without_connection_variables_uses_its_own_config_file() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("nested");
+    let database = shared(Flavour::of_this_test()).database("nested");
     let stage = Stage::new();
     fs::create_dir(stage.path("dlock")).expect("the folder is writable");
     let settings = format!(
@@ -133,47 +104,23 @@ fn nested_dlock_without_connection_variables_uses_its_own_config_file() {
     private(&stage, "dlock/dlock.cnf", &settings);
     let program = env!("CARGO_BIN_EXE_dlock");
     let nested = format!("'{program}' check && '{program}' exec -a x -- sh -c \"$0\"");
-    let exec = [
-        "exec",
-        "-a",
-        "x",
-        "--hide-credentials",
-        "--",
-        "sh",
-        "-c",
-        &nested,
-        ENVIRONMENT,
-    ];
     let run = || {
-        let dlock = Dlock::on(&database, exec).env("DLOCK_OPT_HIDE_CREDENTIALS", "yes");
-        dlock.env("DLOCK_HOST", "127.0.0.1")
+        Dlock::on(&database, ["exec", "-a", "x", "--hide-credentials", "--"])
+            .args(["sh", "-c", &nested, ENVIRONMENT])
+            .env("DLOCK_OPT_HIDE_CREDENTIALS", "yes")
+            .env("DLOCK_HOST", "127.0.0.1")
     };
     // Without the file, the nested dlock has no settings.
     run().run().expect(64, "", "no server (set --host");
     let outcome = run().env("XDG_CONFIG_HOME", stage.path("")).run();
-    assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
-    assert!(
-        outcome.stdout.contains("DLOCK_TOKEN="),
-        "{flavour}: {outcome:#?}"
-    );
-}
+    assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+    assert!(outcome.stdout.contains("DLOCK_TOKEN="), "{outcome:#?}");
 
-#[test]
-fn nested_dlock_hides_the_variables_from_its_command() {
-    let database = shared(Flavour::of_this_test()).database("hidden");
-    let program = env!("CARGO_BIN_EXE_dlock");
-    let nested = [
-        "exec",
-        "-a",
-        "x",
-        "--hide-credentials",
-        "--",
-        "sh",
-        "-c",
-        ENVIRONMENT,
-    ];
-    let outer = ["exec", "-a", "x", "--", program].into_iter().chain(nested);
-    let outcome = Dlock::on(&database, outer).run();
+    // A nested dlock can also be the one that hides the variables from its command.
+    let outer = Dlock::on(&database, ["exec", "-a", "x", "--", program]);
+    let nested = ["exec", "-a", "x", "--hide-credentials", "--"];
+    let nested = outer.args(nested).args(["sh", "-c", ENVIRONMENT]);
+    let outcome = nested.run();
     assert_eq!(outcome.status, Some(0), "{outcome:#?}");
     assert!(outcome.stdout.contains("DLOCK_TOKEN="), "{outcome:#?}");
     assert_eq!(connection_names(&outcome.stdout), [""; 0]);
