@@ -57,92 +57,78 @@ fn headings(output: &str) -> String {
 
 #[test]
 fn tables_fit_the_terminal_and_are_complete_on_a_pipe_and_with_wide() {
-    for flavour in Flavour::ALL {
-        let database = two_jobs(flavour);
-        for table in ["status", "history"] {
-            let narrow = on_terminal(&database, 80, &format!("\"$dlock\" {table}"));
-            assert!(narrow.contains('\u{1b}'), "{narrow}");
-            let narrow = without_colours(&narrow);
-            for line in narrow.lines() {
-                assert!(line.chars().count() <= 80, "{line:?}");
-            }
-            assert!(!narrow.contains(NOTE), "{narrow}");
-            assert!(narrow.contains("job-10"), "{narrow}");
-            assert!(!headings(&narrow).contains("TOKEN"), "{narrow}");
-
-            let piped = Dlock::on(&database, [table]).run().stdout;
-            let wide = on_terminal(&database, 80, &format!("\"$dlock\" {table} --wide"));
-            for full in [&piped, &without_colours(&wide)] {
-                assert!(full.contains(NOTE), "{full}");
-                assert_eq!(headings(full), headings(&piped));
-                assert!(headings(full).contains("TOKEN"), "{full}");
-            }
-            assert!(!piped.contains('\u{1b}'), "{piped}");
-
-            let plain = format!("\"$dlock\" {table} --color=never; NO_COLOR=1 \"$dlock\" {table}");
-            let plain = on_terminal(&database, 80, &plain);
-            assert!(!plain.contains('\u{1b}'), "{plain}");
-            let always = Dlock::on(&database, [table, "--color=always"]).run();
-            assert!(always.stdout.contains("\u{1b}["), "{}", always.stdout);
+    let database = two_jobs(Flavour::of_this_test());
+    for table in ["status", "history"] {
+        let narrow = on_terminal(&database, 80, &format!("\"$dlock\" {table}"));
+        assert!(narrow.contains('\u{1b}'), "{narrow}");
+        let narrow = without_colours(&narrow);
+        for line in narrow.lines() {
+            assert!(line.chars().count() <= 80, "{line:?}");
         }
-    }
-}
+        assert!(!narrow.contains(NOTE), "{narrow}");
+        assert!(narrow.contains("job-10"), "{narrow}");
+        assert!(!headings(&narrow).contains("TOKEN"), "{narrow}");
 
-#[test]
-fn names_are_in_natural_order() {
-    let database = two_jobs(Flavour::MariaDb);
-    let table = Dlock::on(&database, ["status"]).run().stdout;
-    let names = |text: &str| -> Vec<String> {
-        let names = text.lines().filter_map(|line| line.split(' ').next());
+        let piped = Dlock::on(&database, [table]).run().stdout;
+        let wide = on_terminal(&database, 80, &format!("\"$dlock\" {table} --wide"));
+        for full in [&piped, &without_colours(&wide)] {
+            assert!(full.contains(NOTE), "{full}");
+            assert_eq!(headings(full), headings(&piped));
+            assert!(headings(full).contains("TOKEN"), "{full}");
+        }
+        assert!(!piped.contains('\u{1b}'), "{piped}");
+
+        let plain = format!("\"$dlock\" {table} --color=never; NO_COLOR=1 \"$dlock\" {table}");
+        let plain = on_terminal(&database, 80, &plain);
+        assert!(!plain.contains('\u{1b}'), "{plain}");
+        let always = Dlock::on(&database, [table, "--color=always"]).run();
+        assert!(always.stdout.contains("\u{1b}["), "{}", always.stdout);
+    }
+
+    // Names are in natural order.
+    let names = |words: &[&str]| -> Vec<String> {
+        let table = Dlock::on(&database, words).run().stdout;
+        let names = table.lines().filter_map(|line| line.split(' ').next());
         let names = names.filter(|name| name.starts_with("job-"));
         names.map(str::to_owned).collect()
     };
-    assert_eq!(names(&table), ["job-2", "job-10"]);
-    let some = Dlock::on(&database, ["status", "job-10", "job-9", "job-2"]).run();
-    assert_eq!(names(&some.stdout), ["job-2", "job-9", "job-10"]);
+    assert_eq!(names(&["status"]), ["job-2", "job-10"]);
+    let some = names(&["status", "job-10", "job-9", "job-2"]);
+    assert_eq!(some, ["job-2", "job-9", "job-10"]);
 }
 
 #[test]
 fn empty_tables_unused_actions_and_unknown_names_are_described() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("words");
-        let dlock = |words: &[&str]| Dlock::on(&database, words.iter().copied()).run();
-        dlock(&["setup", "-q"]).expect(0, "", "");
-        let nothing = "nothing is held, and there are no waiters\n";
-        dlock(&["status"]).expect(0, nothing, "");
-        dlock(&["status", "--all"]).expect(0, nothing, "");
-        dlock(&["history"]).expect(0, "no runs are recorded\n", "");
+    let database = shared(Flavour::of_this_test()).database("words");
+    let dlock = |words: &[&str]| Dlock::on(&database, words).run();
+    dlock(&["setup", "-q"]).expect(0, "", "");
+    let nothing = "nothing is held, and there are no waiters\n";
+    dlock(&["status"]).expect(0, nothing, "");
+    dlock(&["status", "--all"]).expect(0, nothing, "");
+    dlock(&["history"]).expect(0, "no runs are recorded\n", "");
 
-        dlock(&["release", "-a", "early", "--yes", "--pause=1h", "--create"]).expect(
-            0,
-            "",
-            "early is paused",
-        );
-        dlock(&["exec", "-a", "init", "--history=0", "--", "true"]).expect(0, "", "");
-        let early = dlock(&["status", "early"]).stdout;
-        assert!(early.contains("last run   never used\n"), "{early}");
-        assert!(!dlock(&["status", "init"]).stdout.contains("never used"));
+    let pause = dlock(&["release", "-a", "early", "--yes", "--pause=1h", "--create"]);
+    pause.expect(0, "", "early is paused");
+    dlock(&["exec", "-a", "init", "--history=0", "--", "true"]).expect(0, "", "");
+    let early = dlock(&["status", "early"]).stdout;
+    assert!(early.contains("last run   never used\n"), "{early}");
+    assert!(!dlock(&["status", "init"]).stdout.contains("never used"));
 
-        let unknown = "this database has no action with this name";
-        let inti = dlock(&["status", "inti"]);
-        inti.expect(0, &format!("inti: unknown\n  diagnosis  {unknown}\n"), "");
-        let both = dlock(&["status", "init", "inti"]).stdout;
-        assert!(both.contains("inti    unknown  "), "{both}");
-        dlock(&["status", "--check", "inti"]).expect(0, "", "");
-        let json = dlock(&["status", "--json", "early", "inti"]).stdout;
-        let json: serde_json::Value = serde_json::from_str(&json).expect("the output is JSON");
-        let known = [0, 1].map(|lock| json["locks"][lock]["known"].as_bool());
-        assert_eq!(known, [Some(true), Some(false)]);
+    let unknown = "this database has no action with this name";
+    let inti = format!("inti: unknown\n  diagnosis  {unknown}\n");
+    dlock(&["status", "inti"]).expect(0, &inti, "");
+    let both = dlock(&["status", "init", "inti"]).stdout;
+    assert!(both.contains("inti    unknown  "), "{both}");
+    dlock(&["status", "--check", "inti"]).expect(0, "", "");
+    let json = dlock(&["status", "--json", "early", "inti"]).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).expect("the output is JSON");
+    let known = [0, 1].map(|lock| json["locks"][lock]["known"].as_bool());
+    assert_eq!(known, [Some(true), Some(false)]);
+    let words = format!("init has no recorded runs\ninti is unknown: {unknown}\n");
+    dlock(&["history", "init", "inti"]).expect(0, &words, "");
 
-        let history = dlock(&["history", "init", "inti"]);
-        let words = format!("init has no recorded runs\ninti is unknown: {unknown}\n");
-        history.expect(0, &words, "");
-
-        let warning = format!("dlock: inti is unknown: {unknown}\n");
-        dlock(&["wait", "inti"]).expect(0, "", &warning);
-        let done = dlock(&["wait", "inti", "--done", "--timeout=1ms"]);
-        done.expect(75, "", &warning);
-        let stderr = dlock(&["wait", "init"]).stderr;
-        assert_eq!(stderr, "");
-    }
+    let warning = format!("dlock: inti is unknown: {unknown}\n");
+    dlock(&["wait", "inti"]).expect(0, "", &warning);
+    dlock(&["wait", "inti", "--done", "--timeout=1ms"]).expect(75, "", &warning);
+    assert_eq!(dlock(&["wait", "init"]).stderr, "");
 }
