@@ -27,8 +27,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use testkit::cli_runner::Dlock;
-use testkit::command::Stage;
+use testkit::cli_runner::{Dlock, Outcome};
+use testkit::command::{Stage, read_message, write_message};
 use testkit::servers::{Database, Flavour, shared};
 
 /// Script of a job that writes its own name to the file `log`. If the file `fail` exists, the job instead deletes the
@@ -52,24 +52,16 @@ struct Host {
 impl Host {
     fn on(flavour: Flavour) -> Self {
         let database = shared(flavour).database("examples");
-        Dlock::on(&database, ["setup", "-q"])
-            .run()
-            .expect(0, "", "");
         let stage = Stage::new();
         stage.fifo("ready");
         stage.fifo("go");
-        Self { database, stage }
+        let host = Self { database, stage };
+        host.dlock(&["setup", "-q"]).expect(0, "", "");
+        host
     }
 
     fn of_this_test() -> Self {
         Self::on(Flavour::of_this_test())
-    }
-
-    /// Runs `test` on each kind of server.
-    fn everywhere(test: impl Fn(&Self)) {
-        for flavour in Flavour::ALL {
-            test(&Self::on(flavour));
-        }
     }
 
     /// Writes the shell script `text` to the executable file `name`.
@@ -92,32 +84,53 @@ impl Host {
         path.display().to_string()
     }
 
-    /// Returns the arguments with which env(1) runs the command `words` in the folder of the host, with only
-    /// `variables` and PATH set.
-    fn words<S: Into<String>>(
-        &self,
-        variables: &[(&str, &str)],
-        words: impl IntoIterator<Item = S>,
-    ) -> Vec<String> {
+    /// Returns the arguments with which env(1) runs `words`, variables and a command, in the folder of the host. The
+    /// environment contains only these variables and PATH.
+    fn words<S: Into<String>>(&self, words: impl IntoIterator<Item = S>) -> Vec<String> {
         let folder = self.stage.path("").display().to_string();
-        let mut all = vec!["-i".to_owned(), "-C".to_owned(), folder];
-        all.push(format!("PATH={}:/usr/bin:/bin", installed().display()));
-        all.extend(
-            variables
-                .iter()
-                .map(|(name, value)| format!("{name}={value}")),
-        );
-        all.extend(words.into_iter().map(Into::into));
-        all
+        let path = format!("PATH={}:/usr/bin:/bin", installed().display());
+        let all = ["-i", "-C", &folder, &path].map(str::to_owned);
+        let words = words.into_iter().map(Into::into);
+        all.into_iter().chain(words).collect()
     }
 
-    /// Returns a run of the command `words` in the folder of the host, with only `variables` and PATH set.
-    fn starts<S: Into<String>>(
-        &self,
-        variables: &[(&str, &str)],
-        words: impl IntoIterator<Item = S>,
-    ) -> Dlock {
-        Dlock::of(Path::new("/usr/bin/env"), self.words(variables, words))
+    /// Returns a run of `words`, variables and a command, in the folder of the host.
+    fn starts<S: Into<String>>(&self, words: impl IntoIterator<Item = S>) -> Dlock {
+        Dlock::of(Path::new("/usr/bin/env"), self.words(words))
+    }
+
+    /// Returns a run of `words` with the URL of the database in the environment.
+    fn starts_with_url(&self, words: &[&str]) -> Dlock {
+        let url = self.url();
+        self.starts([&*url].iter().chain(words).copied())
+    }
+
+    /// Returns a run of the example script `name` with `arguments`.
+    fn script(&self, name: &str, arguments: &[&str]) -> Dlock {
+        let script = path(name).display().to_string();
+        self.starts_with_url(&[&[&*script], arguments].concat())
+    }
+
+    /// Returns the variable with the URL of the database.
+    fn url(&self) -> String {
+        format!("DLOCK_URL={}", self.database.url())
+    }
+
+    /// Runs dlock as an operator.
+    fn dlock(&self, words: &[&str]) -> Outcome {
+        Dlock::on(&self.database, words).run()
+    }
+
+    /// Waits until a job has started.
+    #[track_caller]
+    fn is_ready(&self) {
+        read_message(&self.stage.path("ready"));
+    }
+
+    /// Sends `word` to the job that reads the fifo `fifo`.
+    #[track_caller]
+    fn tell(&self, fifo: &str, word: &str) {
+        write_message(&self.stage.path(fifo), word);
     }
 
     /// Returns the lines that the jobs have written to the file `log`.
@@ -128,10 +141,7 @@ impl Host {
 
     /// Returns true if no process holds the lock `action`.
     fn is_free(&self, action: &str) -> bool {
-        Dlock::on(&self.database, ["status", "-q", "--check", action])
-            .run()
-            .status
-            == Some(0)
+        self.dlock(&["status", "-q", "--check", action]).status == Some(0)
     }
 }
 
@@ -153,32 +163,34 @@ fn example(name: &str) -> String {
     fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("examples/{name}: {error}"))
 }
 
+/// Files without an explanation, because another file of the same recipe has it.
+const PARTS: [&str; 6] = [
+    "demo",
+    "Dockerfile",
+    "dlock-serve.service",
+    "image-volume.yaml",
+    "init-copy.yaml",
+    "report.timer",
+];
+
 #[test]
 fn each_example_explains_crash_unavailable_database_and_rollback() {
-    for name in [
-        "kubernetes/deployment.yaml",
-        "kubernetes/cronjob.yaml",
-        "docker/entrypoint.sh",
-        "cron/dlock-report",
-        "systemd/report.service",
-        "systemd/app-leader.service",
-        "kubernetes/singleton.yaml",
-        "elections/lead.sh",
-        "elections/follow.sh",
-        "elections/worker.py",
-        "self-locking.sh",
-        "two-services.sh",
-        "reboot.sh",
-        "backup.sh",
-        "cron/dlock-heavy",
-        "fencing/column.sql",
-        "fencing/transaction.sql",
-    ] {
-        let text = example(name);
-        for case in [" Crash: ", " Database unavailable: ", " Rollback"] {
-            assert!(text.contains(case), "{name} does not contain:{case}");
+    let folders = "./ cron/ docker/ elections/ fencing/ kubernetes/ systemd/";
+    let mut number = 0;
+    for folder in folders.split(' ') {
+        let files = fs::read_dir(path(folder)).expect("the folder exists");
+        let files = files.map(|file| file.expect("the folder can be read"));
+        for file in files.filter(|file| file.path().is_file()) {
+            let name = file.file_name().into_string().expect("the name is UTF-8");
+            let text = example(&format!("{folder}{name}"));
+            for case in [" Crash: ", " Database unavailable: ", " Rollback"] {
+                let is_there = text.contains(case) || PARTS.contains(&&*name);
+                assert!(is_there, "{folder}{name} does not contain:{case}");
+            }
+            number += 1;
         }
     }
+    assert!(number >= 17 + PARTS.len(), "only {number} examples");
 }
 
 /// Returns the lines of `text` without indents and comments.
@@ -201,51 +213,51 @@ fn block_after(document: &str, heading: &str) -> Vec<String> {
     code(block)
 }
 
-/// The commands in the README are excerpts of the example files to which the section has a link.
+/// The commands in the README and in docs/recipes.md are excerpts of the example files that this module tests.
 #[test]
-fn every_command_of_the_readme_is_in_its_example() {
-    let readme = fs::read_to_string(path("../README.md")).expect("the README exists");
-    for (heading, name) in [
+fn every_command_of_the_readme_and_the_recipes_is_in_its_example() {
+    let [readme, recipes] = ["../README.md", "../docs/recipes.md"].map(example);
+    for (heading, recipe, name) in [
         (
-            "### A Kubernetes initContainer",
+            "A Kubernetes initContainer",
+            "A Kubernetes initContainer",
             "kubernetes/deployment.yaml",
         ),
-        ("### The entrypoint of a container", "docker/entrypoint.sh"),
-        ("### A cron job on many machines", "cron/dlock-report"),
-        ("### A deploy script that locks itself", "self-locking.sh"),
-        ("### At most N at a time", "reboot.sh"),
+        (
+            "The entrypoint of a container",
+            "An entrypoint",
+            "docker/entrypoint.sh",
+        ),
+        (
+            "A cron job on many machines",
+            "A cron job on many machines",
+            "cron/dlock-report",
+        ),
+        (
+            "A deploy script that locks itself",
+            "A deploy script that locks itself",
+            "self-locking.sh",
+        ),
+        ("At most N at a time", "", "reboot.sh"),
     ] {
-        let lines = block_after(&readme, heading);
-        assert!(!lines.is_empty(), "{heading}");
         let example = code(&example(name));
+        let heading = format!("### {heading}");
+        let lines = block_after(&readme, &heading);
+        assert!(!lines.is_empty(), "{heading}");
         for line in lines {
             let is_found = example.iter().any(|whole| whole.contains(&line));
             assert!(is_found, "{name} does not contain: {line}");
         }
-        let (_, section) = readme.split_once(heading).expect("the section");
+        let (_, section) = readme.split_once(&heading).expect("the section");
         let section = section.split("\n#").next().expect("its text");
-        assert!(
-            section.contains(&format!("](examples/{name})")),
-            "{heading}"
-        );
-    }
-}
-
-/// The recipes in docs/recipes.md are excerpts of the example files that this module tests.
-#[test]
-fn every_line_of_a_recipe_is_in_its_example() {
-    let recipes = fs::read_to_string(path("../docs/recipes.md")).expect("the page exists");
-    for (heading, name) in [
-        ("A Kubernetes initContainer", "kubernetes/deployment.yaml"),
-        ("An entrypoint", "docker/entrypoint.sh"),
-        ("A cron job on many machines", "cron/dlock-report"),
-        ("A deploy script that locks itself", "self-locking.sh"),
-    ] {
-        let example = code(&example(name));
-        let recipe = block_after(&recipes, &format!("## {heading}"));
-        assert!(recipe.len() > 2, "{heading}: {recipe:?}");
-        for line in recipe {
-            assert!(example.contains(&line), "{name} does not contain: {line}");
+        let link = format!("](examples/{name})");
+        assert!(section.contains(&link), "{heading} has no link");
+        if !recipe.is_empty() {
+            let lines = block_after(&recipes, &format!("## {recipe}"));
+            assert!(lines.len() > 2, "{recipe}: {lines:?}");
+            for line in lines {
+                assert!(example.contains(&line), "{name} does not contain: {line}");
+            }
         }
     }
 }

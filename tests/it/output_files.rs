@@ -8,16 +8,19 @@ use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 
-use testkit::cli_runner::{Dlock, Outcome};
+use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
 use testkit::servers::{Database, Flavour, shared};
 
-/// Runs a command with the metrics file `path`.
-fn exec(database: &Database, path: &Path) -> Outcome {
-    Dlock::on(database, ["exec", "-a", "init", "--metrics-file"])
+/// Runs a command with the metrics file `path`, and asserts that `stderr` is the whole output.
+#[track_caller]
+fn writes_metrics(database: &Database, path: &Path, stderr: &str) {
+    let outcome = Dlock::on(database, ["exec", "-a", "init", "--metrics-file"])
         .arg(path)
         .args(["--", "true"])
-        .run()
+        .run();
+    outcome.expect(0, "", stderr);
+    assert_eq!(outcome.stderr, stderr);
 }
 
 /// Creates a link to `target` and returns its path.
@@ -28,60 +31,42 @@ fn link(stage: &Stage, target: impl AsRef<Path>) -> std::path::PathBuf {
 }
 
 #[test]
-fn metrics_are_written_to_a_device_which_is_not_replaced() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("output");
-    for (device, message) in [
+fn metrics_are_written_to_devices_and_fifos_and_a_file_behind_a_link_keeps_its_owner_and_mode() {
+    let database = shared(Flavour::of_this_test()).database("output");
+    for (device, why) in [
         ("/dev/null", ""),
         ("/dev/full", "No space left on device (os error 28)"),
     ] {
         let stage = Stage::new();
         let link = link(&stage, device);
-        let outcome = exec(&database, &link);
-        assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
-        let message = match message {
-            "" => String::new(),
-            why => format!(
-                "dlock: cannot write the metrics to {}: {why}\n",
-                link.display()
-            ),
+        let message = format!("dlock: cannot write the metrics to {}", link.display());
+        let message = if why.is_empty() {
+            String::new()
+        } else {
+            format!("{message}: {why}\n")
         };
-        assert_eq!(outcome.stderr, message, "{flavour}");
-        assert!(link.is_symlink(), "{flavour}: {device}");
-        let device = fs::metadata(device).expect("the device exists");
-        assert!(device.file_type().is_char_device(), "{flavour}");
+        writes_metrics(&database, &link, &message);
+        assert!(link.is_symlink(), "{device}");
+        let file_type = fs::metadata(device).expect("the device exists").file_type();
+        assert!(file_type.is_char_device(), "{device}");
     }
-}
 
-#[test]
-fn metrics_are_written_to_a_fifo_without_waiting_for_a_reader() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("output");
+    // dlock does not wait for a reader.
     let stage = Stage::new();
     let fifo = stage.fifo("fifo");
-    let outcome = exec(&database, &fifo);
-    assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
     let path = fifo.display();
     let message = format!("dlock: cannot write the metrics to {path}: no process reads the FIFO\n");
-    assert_eq!(outcome.stderr, message, "{flavour}");
-
+    writes_metrics(&database, &fifo, &message);
     let mut options = OpenOptions::new();
     let mut reader = options.read(true).write(true).open(&fifo).expect("a FIFO");
-    let outcome = exec(&database, &fifo);
-    assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
-    assert_eq!(outcome.stderr, "", "{flavour}");
+    writes_metrics(&database, &fifo, "");
     let file_type = fs::metadata(&fifo).expect("the file exists").file_type();
-    assert!(file_type.is_fifo(), "{flavour}");
+    assert!(file_type.is_fifo());
     let mut text = vec![0; 1 << 16];
     let length = reader.read(&mut text).expect("the FIFO has content");
     let text = String::from_utf8_lossy(&text[..length]);
-    assert!(text.contains("dlock_"), "{flavour}: {text}");
-}
+    assert!(text.contains("dlock_"), "{text}");
 
-#[test]
-fn metrics_file_behind_a_link_keeps_its_owner_and_mode() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("output");
     let stage = Stage::new();
     let target = stage.path("target");
     File::create(&target).expect("the folder is writable");
@@ -89,30 +74,46 @@ fn metrics_file_behind_a_link_keeps_its_owner_and_mode() {
     if rustix::process::geteuid().is_root() {
         chown(&target, Some(1234), Some(2345)).expect("root may set the owner");
     }
-    let before = fs::metadata(&target).expect("the file exists");
+    let facts = || {
+        let file = fs::metadata(&target).expect("the file exists");
+        (file.mode(), file.uid(), file.gid())
+    };
+    let before = facts();
     let link = link(&stage, "target");
-    let outcome = exec(&database, &link);
-    assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
-    assert_eq!(outcome.stderr, "", "{flavour}");
-    assert!(link.is_symlink(), "{flavour}");
-    let after = fs::metadata(&target).expect("the file exists");
-    let facts = |file: &fs::Metadata| (file.mode(), file.uid(), file.gid());
-    assert_eq!(facts(&after), facts(&before), "{flavour}");
+    writes_metrics(&database, &link, "");
+    assert!(link.is_symlink());
+    assert_eq!(facts(), before);
     let text = fs::read_to_string(&target).expect("the file is readable");
-    assert!(text.contains("dlock_"), "{flavour}: {text}");
-    let left = fs::read_dir(target.parent().expect("a folder")).expect("a folder");
-    assert_eq!(left.count(), 2, "{flavour}");
+    assert!(text.contains("dlock_"), "{text}");
+    let left = fs::read_dir(stage.path("")).expect("a folder");
+    assert_eq!(left.count(), 2);
 }
 
 #[test]
-fn copy_of_the_program_replaces_no_device_and_no_link() {
+fn copy_of_the_program_is_complete_and_replaces_no_device_and_no_link() {
     let copy_to = |path: &Path| Dlock::new(["copy-to"]).arg(path).run();
+    copy_to(Path::new("/nonexistent/dlock")).expect(
+        70,
+        "",
+        "dlock: cannot copy /proc/self/exe to /nonexistent/dlock: No such file or directory (os error 2)\n",
+    );
     let stage = Stage::new();
     let null = link(&stage, "/dev/null");
     copy_to(&null).expect(0, "", "");
     assert!(null.is_symlink());
-    let fifo = stage.fifo("fifo");
-    copy_to(&fifo).expect(70, "", "no process reads the FIFO");
+    copy_to(&stage.fifo("fifo")).expect(70, "", "no process reads the FIFO");
+    // A folder cannot be replaced, and no unfinished copy is left.
+    let folder = stage.path("folder");
+    fs::create_dir(&folder).expect("the folder is writable");
+    copy_to(&folder).expect(70, "", "cannot copy /proc/self/exe to ");
+    let copy = stage.path("copy");
+    copy_to(&copy).expect(0, "", "");
+    let files = fs::read_dir(stage.path("")).expect("the folder exists");
+    assert_eq!(files.count(), 4);
+    let read = |path: &Path| fs::read(path).expect("the file can be read");
+    assert!(read(&copy) == read(Path::new(env!("CARGO_BIN_EXE_dlock"))));
+    let mode = fs::metadata(&copy).expect("the file exists").mode();
+    assert_eq!(mode & 0o555, 0o555, "{mode:o}");
 
     let stage = Stage::new();
     let program = stage.path("program");

@@ -43,19 +43,13 @@ fn line(name: &str) -> String {
     format!("PATH=.:$PATH; {{ echo {line}")
 }
 
-/// Prints the token and runs the command line of the file `name`, both under `dlock exec`.
-fn granted(host: &Host, name: &str) -> Outcome {
-    let url = host.database.url();
-    let script = format!("echo \"token $DLOCK_TOKEN\"; {}", line(name));
-    let words = [
-        "dlock", "exec", "--fence", "--action", "init", "--", "sh", "-c", &script,
-    ];
-    host.starts(&[("DLOCK_URL", url.as_str())], words).run()
-}
-
-/// Asserts that a run of [`granted`] succeeded with a current token, and returns the token.
+/// Runs the command line of the file `name` under `dlock exec`, asserts that the token was current, and returns the token.
 #[track_caller]
-fn token(outcome: &Outcome) -> String {
+fn granted(host: &Host, name: &str) -> String {
+    let script = format!("echo \"token $DLOCK_TOKEN\"; {}", line(name));
+    let exec = ["dlock", "exec", "--fence", "--action", "init", "--"];
+    let words = [&exec[..], &["sh", "-c", &script]].concat();
+    let outcome = host.starts_with_url(&words).run();
     assert_eq!(outcome.status, Some(0), "{outcome:#?}");
     assert!(outcome.stdout.contains("\ncurrent\n"), "{outcome:#?}");
     let line = outcome.stdout.lines().next().expect("a line");
@@ -64,8 +58,17 @@ fn token(outcome: &Outcome) -> String {
 
 /// Runs the command line of the file `name` with `token`, without dlock.
 fn run_with(host: &Host, name: &str, token: &str) -> Outcome {
-    host.starts(&[("DLOCK_TOKEN", token)], ["sh", "-c", &line(name)])
-        .run()
+    let token = format!("DLOCK_TOKEN={token}");
+    host.starts([&*token, "sh", "-c", &line(name)]).run()
+}
+
+/// Asserts that the server refuses the file `name` with `token`, and that the table then contains `state`.
+#[track_caller]
+fn is_refused(host: &Host, name: &str, token: &str, wanted: &str) {
+    let refused = run_with(host, name, token);
+    assert_ne!(refused.status, Some(0), "{refused:#?}");
+    assert!(refused.stderr.contains("1242"), "{refused:#?}");
+    assert_eq!(state(host), wanted, "{name}");
 }
 
 fn state(host: &Host) -> String {
@@ -75,37 +78,22 @@ fn state(host: &Host) -> String {
 }
 
 #[test]
-fn a_stale_holder_changes_nothing_in_a_fenced_table() {
+fn a_stale_holder_changes_nothing_in_a_fenced_table_and_commits_no_transaction() {
     for flavour in Flavour::ALL {
-        let host = host(flavour);
-        let old = token(&granted(&host, "column.sql"));
-        assert_eq!(state(&host), "up");
+        let host = &host(flavour);
+        let old = granted(host, "column.sql");
+        assert_eq!(state(host), "up");
         // A holder may send the file again, for example if the response is lost.
-        let again = run_with(&host, "column.sql", &old);
+        let again = run_with(host, "column.sql", &old);
         assert_eq!(again.status, Some(0), "{again:#?}");
-        token(&granted(&host, "column.sql"));
+        let in_transaction = granted(host, "transaction.sql");
+        assert_eq!(state(host), "done", "{flavour}");
+        granted(host, "column.sql");
         let mut admin = host.database.admin_conn();
         let change = "UPDATE site SET state='of the new'";
         admin.query_drop(change).expect("the row can be changed");
-        let refused = run_with(&host, "column.sql", &old);
-        assert_ne!(refused.status, Some(0), "{refused:#?}");
-        assert!(refused.stderr.contains("1242"), "{refused:#?}");
-        assert_eq!(state(&host), "of the new", "{flavour}");
-    }
-}
-
-#[test]
-fn a_transaction_of_a_stale_holder_is_not_committed() {
-    for flavour in Flavour::ALL {
-        let host = host(flavour);
-        token(&granted(&host, "column.sql"));
-        let old = token(&granted(&host, "transaction.sql"));
-        assert_eq!(state(&host), "done", "{flavour}");
-        token(&granted(&host, "column.sql"));
-        let refused = run_with(&host, "transaction.sql", &old);
-        assert_ne!(refused.status, Some(0), "{refused:#?}");
-        assert!(refused.stderr.contains("1242"), "{refused:#?}");
-        assert_eq!(state(&host), "up", "{flavour}");
+        is_refused(host, "column.sql", &old, "of the new");
+        is_refused(host, "transaction.sql", &in_transaction, "of the new");
     }
 }
 

@@ -6,40 +6,34 @@ use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 
-use testkit::cli_runner::PATIENCE;
+use testkit::cli_runner::{PATIENCE, Running};
 
 use super::{Host, JOB, example, installed};
 
-/// Path of dlock in the service unit.
-const DLOCK: &str = "/usr/local/bin/dlock";
-
-/// Returns the settings of the unit `name`, each as section, key and value.
-#[track_caller]
-fn settings(name: &str) -> Vec<(String, String, String)> {
-    let mut section = String::new();
-    let mut found = Vec::new();
-    for line in example(&format!("systemd/{name}")).lines() {
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        if let Some(heading) = line.strip_prefix('[') {
-            let heading = heading.strip_suffix(']').expect("a section's name");
-            heading.clone_into(&mut section);
-            continue;
-        }
-        let (key, value) = line.split_once('=').unwrap_or_else(|| panic!("{line}"));
-        assert!(!section.is_empty(), "{line} is in no section");
-        found.push((section.clone(), key.to_owned(), value.to_owned()));
-    }
-    found
-}
-
+/// Returns the value of `key` in the section `section` of the unit `name`.
 #[track_caller]
 fn setting(name: &str, section: &str, key: &str) -> String {
-    let settings = settings(name);
-    let found = settings.iter().find(|it| it.0 == section && it.1 == key);
-    let (.., value) = found.unwrap_or_else(|| panic!("{name} has no {key} in {section}"));
-    value.clone()
+    let text = example(&format!("systemd/{name}"));
+    let text = text.split_once(&format!("\n[{section}]\n"));
+    let text = text.and_then(|(_, text)| text.split("\n[").next());
+    let mut lines = text.unwrap_or_default().lines();
+    let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    let value = value.unwrap_or_else(|| panic!("{name} has no {key} in {section}"));
+    value.to_owned()
+}
+
+/// Returns the command of the unit `name`, as systemd runs it on `host` with the credential of the unit.
+#[track_caller]
+fn command(host: &Host, name: &str) -> Vec<String> {
+    let credential = setting(name, "Service", "LoadCredential");
+    let (file, source) = credential.split_once(':').expect("a name and a file");
+    assert!(source.starts_with('/'), "{source}");
+    host.secret(file, &host.database.url());
+    let folder = host.stage.path("").display().to_string();
+    let command = setting(name, "Service", "ExecStart");
+    let command = command.strip_prefix("/usr/local/bin/").expect(&command);
+    let command = command.replace("${CREDENTIALS_DIRECTORY}/", &folder);
+    command.split(' ').map(str::to_owned).collect()
 }
 
 /// The test checks copies of the units with the real path of dlock, since systemd-analyze requires that the program
@@ -56,7 +50,10 @@ fn systemd_accepts_the_units_without_warnings() {
     ];
     let units = names.map(|name| {
         let path = folder.path().join(name);
-        let text = example(&format!("systemd/{name}")).replace(DLOCK, &here);
+        let text = example(&format!("systemd/{name}")).replace("/usr/local/bin/dlock", &here);
+        let is_valid =
+            |line: &str| line.is_empty() || line.starts_with(['#', '[']) || line.contains('=');
+        assert!(text.lines().all(is_valid), "{name}");
         // A setting after a comment sign is an alternative that must be valid as well.
         let lines = text.lines().map(|line| match line.split_once("# ") {
             Some(("", setting)) if setting.contains('=') && !setting.contains(' ') => setting,
@@ -101,50 +98,26 @@ fn the_timer_starts_its_service_every_night_and_after_a_missed_night() {
 fn one_of_two_machines_runs_the_service_and_a_later_machine_does_not() {
     let host = &Host::of_this_test();
     host.job("report.sh", JOB);
-    let credential = setting("report.service", "Service", "LoadCredential");
-    let (name, source) = credential.split_once(':').expect("a name and a file");
-    assert!(source.starts_with('/'), "{source}");
-    let url = host.secret(name, &host.database.url());
-    let folder = url
-        .strip_suffix(&format!("/{name}"))
-        .expect("a path that ends with the name");
-    let command = setting("report.service", "Service", "ExecStart");
-    let words = command
-        .replace(DLOCK, "dlock")
-        .replace("${CREDENTIALS_DIRECTORY}", folder);
-    let words: Vec<&str> = words.split(' ').collect();
-    assert_eq!(words[0], "dlock");
     host.secret("fail", "");
+    let words = command(host, "report.service");
+    let service = || host.starts(words.clone());
     // The first run fails. On a real machine, Restart=on-failure would start the service again.
-    host.starts(&[], words.clone()).run().expect(3, "", "");
-    let machines = [0, 1].map(|_| host.starts(&[], words.clone()).start());
-    for machine in machines {
-        let outcome = machine.wait();
+    service().run().expect(3, "", "");
+    let machines = [0, 1].map(|_| service().start());
+    for outcome in machines.map(Running::wait) {
         assert_eq!(outcome.status, Some(0), "{outcome:#?}");
     }
-    let later = host.starts(&[], words).run();
-    later.expect(0, "", "was done by");
+    service().run().expect(0, "", "was done by");
     assert_eq!(host.log(), ["report.sh"]);
 }
 
 #[test]
 fn the_page_starts_with_the_command_of_its_service() {
-    let name = "dlock-serve.service";
     let host = &Host::of_this_test();
-    host.starts(&[], ["dlock", "setup"]).run();
-    let credential = setting(name, "Service", "LoadCredential");
-    let (credential, _) = credential.split_once(':').expect("a name and a file");
-    let url = host.secret(credential, &host.database.url());
-    let folder = url
-        .strip_suffix(&format!("/{credential}"))
-        .expect("a path that ends with the name");
-    let command = setting(name, "Service", "ExecStart");
-    let words = command
-        .replace(DLOCK, "dlock")
-        .replace("${CREDENTIALS_DIRECTORY}", folder);
+    let mut words = command(host, "dlock-serve.service");
     // Another process may use the default port.
-    let words: Vec<&str> = words.split(' ').chain(["--listen=127.0.0.1:0"]).collect();
-    let running = host.starts(&[], words).start();
+    words.push("--listen=127.0.0.1:0".to_owned());
+    let running = host.starts(words).start();
     running.wait_for_output("listening on http://127.0.0.1:");
     running.signal("TERM");
     assert_eq!(running.wait().status, Some(0));
@@ -154,24 +127,16 @@ fn the_page_starts_with_the_command_of_its_service() {
 #[test]
 fn unit_of_one_machine_is_ready_until_it_is_stopped() {
     let host = &Host::of_this_test();
-    let (file, folder) = ("url", tempfile::tempdir().expect("a temporary folder"));
-    let url = host.secret(file, &host.database.url());
-    let credentials = url
-        .strip_suffix(&format!("/{file}"))
-        .expect("a path that ends with the name");
-    let command = setting("app-leader.service", "Service", "ExecStart");
-    let words = command
-        .replace(DLOCK, "dlock")
-        .replace("${CREDENTIALS_DIRECTORY}", credentials);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let words = command(host, "app-leader.service");
     let start = |machine: &str| {
         let socket = folder.path().join(machine);
         let manager = UnixDatagram::bind(&socket).expect("the path is free");
         let patience = manager.set_read_timeout(Some(PATIENCE));
         patience.expect("the time is not 0");
-        let words: Vec<&str> = words.split(' ').collect();
-        let socket = socket.display().to_string();
-        let unit = host.starts(&[("NOTIFY_SOCKET", &socket)], words);
-        (unit.start(), manager)
+        let mut words = words.clone();
+        words.insert(0, format!("NOTIFY_SOCKET={}", socket.display()));
+        (host.starts(words).start(), manager)
     };
     let state = |manager: &UnixDatagram| {
         let mut state = [0; 64];
