@@ -29,21 +29,16 @@ pub(crate) trait Scene {
 pub(crate) type Clause = fn(&dyn Scene);
 
 /// All clauses.
-pub(crate) const CLAUSES: [Clause; 15] = [
+pub(crate) const CLAUSES: [Clause; 10] = [
     free_action_is_granted_to_one_contender_and_reported_to_the_other,
-    repeated_attempt_returns_its_own_grant,
-    repeated_renewal_succeeds_and_is_counted,
-    renewal_or_release_needs_both_owner_id_and_token,
-    lease_can_be_released_by_owner_id_without_a_token,
+    lease_is_renewed_and_released_only_by_its_owner,
     renewed_lease_is_not_taken_over_with_a_stale_version,
     renewal_revives_an_expired_lease_that_was_not_taken_over,
     revoked_record_has_no_holder_and_only_its_owner_frees_it,
     lost_grant_is_written_only_to_an_older_row,
     slots_are_granted_up_to_the_smallest_limit,
-    exclusive_lease_and_slots_exclude_each_other,
-    last_slot_that_is_released_frees_the_record,
+    exclusive_lease_and_slots_exclude_each_other_until_the_last_slot_is_released,
     slot_of_a_dead_holder_is_freed_unless_it_was_renewed,
-    slot_can_be_renewed_and_released_only_by_its_owner,
     lost_grants_of_slots_are_written_again_in_any_order,
 ];
 
@@ -171,58 +166,55 @@ fn free_action_is_granted_to_one_contender_and_reported_to_the_other(scene: &dyn
     assert_eq!(seen.lease.version.token, grant.token);
     assert_eq!(seen.lease.ttl, one.contender.ttl);
     assert!(matches!(seen.lease.expiry, Expiry::In(left) if left <= seen.lease.ttl));
-    assert_eq!(one.release_grant(grant), Response::Released);
+    let again = one.attempt(AcquireMode::IfFree);
+    assert_eq!(again, Response::AlreadyHeld(grant.token, 1));
+    // Without a token, the owner id decides.
+    let not_own = other.release(other.owner_id, None);
+    assert_eq!(not_own, Response::NotHolder(None));
+    assert_eq!(one.release(one.owner_id, None), Response::Released);
     assert_eq!(other.record().lease.owner_id, None);
     assert!(other.granted().token > grant.token);
 }
 
-fn repeated_attempt_returns_its_own_grant(scene: &dyn Scene) {
-    let (mut one, _) = peers(scene);
-    let grant = one.granted();
-    let again = one.attempt(AcquireMode::IfFree);
-    assert_eq!(again, Response::AlreadyHeld(grant.token, 1));
-}
-
 /// A release does not change the number of renewals. A waiter that has read a renewed lease would take a record with fewer
 /// renewals for an older one.
-fn repeated_renewal_succeeds_and_is_counted(scene: &dyn Scene) {
-    let (mut one, _) = peers(scene);
-    let grant = one.granted();
-    assert_eq!(one.renew(grant), Response::Renewed(None));
-    assert_eq!(one.renew(grant), Response::Renewed(None));
-    assert_eq!(one.record().lease.version.renewals, 2);
-    assert_eq!(one.release_grant(grant), Response::Released);
-    let free = one.record().lease.version;
-    assert_eq!((free.token, free.renewals), (grant.token, 2));
-}
-
-fn renewal_or_release_needs_both_owner_id_and_token(scene: &dyn Scene) {
-    let (mut one, other) = peers(scene);
-    let grant = one.granted();
-    let another = Grant {
-        owner_id: other.owner_id,
-        ..grant
-    };
-    let later = Grant {
-        token: Token(grant.token.0 + 1),
-        ..grant
-    };
-    for wrong in [another, later] {
-        assert!(matches!(one.renew(wrong), Response::Lost(_)));
-        let released = one.release_grant(wrong);
-        assert!(matches!(released, Response::NotHolder(_)), "{released:?}");
+fn lease_is_renewed_and_released_only_by_its_owner(scene: &dyn Scene) {
+    for limit in [1, 0] {
+        let [mut one, mut two] = [1, 2].map(|number| Peer::with_limit(scene, number, limit));
+        let grant = one.granted();
+        // A slot has a neighbour, whose token is larger.
+        let beside = (limit == 0).then(|| two.granted());
+        let another = Grant {
+            owner_id: two.owner_id,
+            ..grant
+        };
+        let later = Grant {
+            token: beside.map_or(Token(grant.token.0 + 1), |beside| beside.token),
+            ..grant
+        };
+        for wrong in [another, later] {
+            assert!(matches!(one.renew(wrong), Response::Lost(_)));
+            let released = one.release_grant(wrong);
+            assert!(matches!(released, Response::NotHolder(_)), "{released:?}");
+        }
+        for _ in 0..2 {
+            assert_eq!(one.renew(grant), Response::Renewed(None));
+        }
+        let record = one.record();
+        let slots = record.slots.iter().map(|slot| slot.lease.version.renewals);
+        match beside {
+            None => assert_eq!(record.lease.version.renewals, 2),
+            Some(_) => assert_eq!(slots.collect::<Vec<_>>(), [2, 0]),
+        }
+        assert_eq!(one.release_grant(grant), Response::Released);
+        if let Some(beside) = beside {
+            assert_eq!(two.renew(beside), Response::Renewed(None));
+            assert_eq!(two.release_grant(beside), Response::Released);
+        } else {
+            let free = one.record().lease.version;
+            assert_eq!((free.token, free.renewals), (grant.token, 2));
+        }
     }
-    assert_eq!(one.record().lease.version.renewals, 0);
-    assert_eq!(one.renew(grant), Response::Renewed(None));
-}
-
-fn lease_can_be_released_by_owner_id_without_a_token(scene: &dyn Scene) {
-    let (mut one, mut other) = peers(scene);
-    one.granted();
-    let not_own = other.release(other.owner_id, None);
-    assert_eq!(not_own, Response::NotHolder(None));
-    assert_eq!(one.release(one.owner_id, None), Response::Released);
-    assert_eq!(one.record().lease.owner_id, None);
 }
 
 fn renewed_lease_is_not_taken_over_with_a_stale_version(scene: &dyn Scene) {
@@ -384,7 +376,7 @@ fn slots_are_granted_up_to_the_smallest_limit(scene: &dyn Scene) {
     );
 }
 
-fn exclusive_lease_and_slots_exclude_each_other(scene: &dyn Scene) {
+fn exclusive_lease_and_slots_exclude_each_other_until_the_last_slot_is_released(scene: &dyn Scene) {
     let [mut one, mut two] = [Peer::new(scene, 1), Peer::with_limit(scene, 2, 0)];
     let grant = one.granted();
     assert!(matches!(
@@ -402,23 +394,17 @@ fn exclusive_lease_and_slots_exclude_each_other(scene: &dyn Scene) {
         let attempt = one.attempt(mode);
         assert!(matches!(&attempt, Response::NotAcquired(seen, _) if seen.slots.len() == 1));
     }
-    assert_eq!(two.release_grant(slot), Response::Released);
-    assert!(one.granted().token > slot.token);
-    assert!(matches!(two.attempt(among), Response::NotAcquired(..)));
-}
-
-fn last_slot_that_is_released_frees_the_record(scene: &dyn Scene) {
-    let peer = |number| Peer::with_limit(scene, number, 0);
-    let [mut one, mut two] = [peer(1), peer(2)];
-    let grants = [one.granted(), two.granted()];
-    assert_eq!(two.release_grant(grants[1]), Response::Released);
-    assert!(two.record().is_shared());
-    assert_eq!(one.release(one.owner_id, None), Response::Released);
+    let mut three = Peer::with_limit(scene, 3, 0);
+    let beside = three.granted();
+    assert_eq!(three.release_grant(beside), Response::Released);
+    assert!(three.record().is_shared());
+    assert_eq!(two.release(two.owner_id, None), Response::Released);
     let record = one.record();
     assert_eq!((record.lease.owner_id, record.slots.len()), (None, 0));
     // A contender waits for the longest ttl that it has read if the database may have lost a grant.
     assert!(record.lease.ttl < Duration::from_hours(1), "{record:?}");
-    assert!(Peer::new(scene, 3).granted().token > grants[1].token);
+    assert!(one.granted().token > beside.token);
+    assert!(matches!(two.attempt(among), Response::NotAcquired(..)));
 }
 
 fn slot_of_a_dead_holder_is_freed_unless_it_was_renewed(scene: &dyn Scene) {
@@ -426,8 +412,8 @@ fn slot_of_a_dead_holder_is_freed_unless_it_was_renewed(scene: &dyn Scene) {
     let [mut one, mut two, mut other] = [peer(1), peer(2), Peer::new(scene, 3)];
     let grants = [one.granted(), two.granted()];
     let slots = other.record().slots;
-    let take = |index: usize| AcquireMode::AmongSlots {
-        dead: Some((slots[index].number, slots[index].lease.version)),
+    let take = |slot: &Slot| AcquireMode::AmongSlots {
+        dead: Some((slot.number, slot.lease.version)),
         fenced: false,
     };
     // This database has lost writes that the contender has read, so the slot may belong to a live holder.
@@ -437,7 +423,7 @@ fn slot_of_a_dead_holder_is_freed_unless_it_was_renewed(scene: &dyn Scene) {
     };
     let late = Request::TryAcquire(AcquireRequest {
         owner_id: other.owner_id,
-        mode: take(1),
+        mode: take(&slots[1]),
         queue_lock: QueueLock::Unavailable,
         last_read: Some(LastRead {
             database: None,
@@ -450,16 +436,18 @@ fn slot_of_a_dead_holder_is_freed_unless_it_was_renewed(scene: &dyn Scene) {
     assert!(matches!(other.send(&late), Response::NotAcquired(..)));
     assert_eq!(other.record().slots.len(), 2);
     assert_eq!(one.renew(grants[0]), Response::Renewed(None));
-    assert!(matches!(other.attempt(take(0)), Response::NotAcquired(..)));
+    assert!(matches!(
+        other.attempt(take(&slots[0])),
+        Response::NotAcquired(..)
+    ));
     assert_eq!(one.renew(grants[0]), Response::Renewed(None));
-    assert!(matches!(other.attempt(take(1)), Response::NotAcquired(..)));
+    assert!(matches!(
+        other.attempt(take(&slots[1])),
+        Response::NotAcquired(..)
+    ));
     assert!(matches!(two.renew(grants[1]), Response::Lost(_)));
     let slots = other.record().slots;
-    let last = AcquireMode::AmongSlots {
-        dead: Some((slots[0].number, slots[0].lease.version)),
-        fenced: false,
-    };
-    let Response::Granted(token, ..) = other.attempt(last) else {
+    let Response::Granted(token, ..) = other.attempt(take(&slots[0])) else {
         panic!("no slot is held any more");
     };
     assert!(token > grants[1].token);
@@ -467,31 +455,4 @@ fn slot_of_a_dead_holder_is_freed_unless_it_was_renewed(scene: &dyn Scene) {
     let released = one.release_grant(grants[0]);
     assert!(matches!(released, Response::NotHolder(_)), "{released:?}");
     assert_eq!(other.record().lease.owner_id, Some(other.owner_id));
-}
-
-fn slot_can_be_renewed_and_released_only_by_its_owner(scene: &dyn Scene) {
-    let peer = |number| Peer::with_limit(scene, number, 0);
-    let [mut one, mut two] = [peer(1), peer(2)];
-    let (grant, later) = (one.granted(), two.granted());
-    let another = Grant {
-        owner_id: later.owner_id,
-        ..grant
-    };
-    let wrong_token = Grant {
-        token: later.token,
-        ..grant
-    };
-    for wrong in [another, wrong_token] {
-        assert!(matches!(one.renew(wrong), Response::Lost(_)));
-        let released = one.release_grant(wrong);
-        assert!(matches!(released, Response::NotHolder(_)), "{released:?}");
-    }
-    for _ in 0..2 {
-        assert_eq!(one.renew(grant), Response::Renewed(None));
-    }
-    let renewals = |slot: &Slot| slot.lease.version.renewals;
-    let slots = two.record().slots;
-    assert_eq!(slots.iter().map(renewals).collect::<Vec<_>>(), [2, 0]);
-    assert_eq!(one.release_grant(grant), Response::Released);
-    assert_eq!(two.renew(later), Response::Renewed(None));
 }

@@ -27,6 +27,7 @@ use std::thread;
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
 use testkit::command::{Stage, read_message, write_message};
+use testkit::holder::wait_renewals;
 use testkit::proxy::Proxy;
 use testkit::servers::{Database, Flavour, Server, shared};
 
@@ -132,17 +133,22 @@ impl Scene {
     /// Starts a holder with the name `holder`, connected through the proxy, and returns once its command runs.
     #[track_caller]
     pub(crate) fn holder(&self, options: &[&str]) -> Holder {
-        self.holding(options, "")
+        let holder = self.start("holder", options, "");
+        holder.is_up();
+        holder
     }
 
     /// Starts a holder with the ttl `ttl` and with a command that prints `term` on SIGTERM and continues.
     #[track_caller]
     fn stubborn_holder(&self, ttl: &str) -> Holder {
-        self.holding(&["--ttl", ttl], "trap 'echo term' TERM; ")
+        let holder = self.start("holder", &["--ttl", ttl], "trap 'echo term' TERM; ");
+        holder.is_up();
+        holder
     }
 
+    /// Starts a holder, connected through the proxy. Its command first runs `trap`. Does not wait for the command.
     #[track_caller]
-    fn holding(&self, options: &[&str], trap: &str) -> Holder {
+    fn start(&self, name: &str, options: &[&str], trap: &str) -> Holder {
         let stage = Stage::new();
         let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
         // The script opens the fifo for reading and writing, so that opening never blocks and SIGTERM interrupts only
@@ -150,9 +156,8 @@ impl Scene {
         let script = format!(
             r#"{trap}exec 8<>"$4"; echo up > "$3"; until read -r word <&8; do :; done; exit 4"#
         );
-        let dlock = self.faulty("holder", options, &script);
+        let dlock = self.faulty(name, options, &script);
         let running = dlock.arg(&ready).arg(&go).start();
-        read_message(&ready);
         Holder { running, stage }
     }
 
@@ -187,16 +192,6 @@ impl Scene {
         row.expect("the row exists")
     }
 
-    /// Asserts that the queue is empty.
-    #[track_caller]
-    fn queue_is_empty(&self) {
-        let mut admin = self.database.admin_conn();
-        let entries: Option<u64> = admin
-            .query_first("SELECT COUNT(*) FROM dlock_waiter")
-            .expect("the tables exist");
-        assert_eq!(entries, Some(0), "queue entries are left");
-    }
-
     /// Asserts that the lock is free.
     #[track_caller]
     pub(crate) fn free(&self) {
@@ -206,8 +201,7 @@ impl Scene {
     /// Waits for the next renewal to change the row.
     #[track_caller]
     pub(crate) fn renewed(&self) {
-        let before = self.row("renewals");
-        eventually("the lease is renewed", || self.row("renewals") != before);
+        wait_renewals(&self.database, 1);
     }
 
     /// Asserts that exactly the commands `names` ran, in this order, and never two at the same time.
@@ -220,6 +214,12 @@ impl Scene {
 }
 
 impl Holder {
+    /// Waits until the command runs.
+    #[track_caller]
+    fn is_up(&self) {
+        read_message(&self.stage.path("ready"));
+    }
+
     /// Lets the command end and waits for dlock to end.
     #[track_caller]
     pub(crate) fn end(self) -> Outcome {

@@ -3,21 +3,15 @@
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Running, eventually};
-use testkit::command::{Stage, read_message, write_message};
+use testkit::command::Stage;
+use testkit::holder::{Holder, token};
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, shared};
 
 /// A database with dlock's tables and a table that belongs to the command.
 struct Scene {
     database: Database,
-    stage: Stage,
     admin: Conn,
-}
-
-/// A holder of `init`, and its token. The command runs until [`Scene::let_go`].
-struct Run {
-    running: Running,
-    token: u64,
 }
 
 impl Scene {
@@ -29,35 +23,17 @@ impl Scene {
         let mut admin = database.admin_conn();
         let site = "CREATE TABLE site (id INT PRIMARY KEY, state TEXT)";
         admin.query_drop(site).expect("root has the privilege");
-        Self {
-            admin,
-            database,
-            stage: Stage::new(),
-        }
+        Self { admin, database }
     }
 
     fn exec(&self, options: &[&str]) -> Dlock {
-        Dlock::on(&self.database, ["exec", "-a", "init", "--ttl=2s"]).args(options)
+        Dlock::on(&self.database, ["exec", "-a", "init", "--ttl=6s"]).args(options)
     }
 
-    fn holder(&self) -> Run {
-        let (ready, go) = (self.stage.fifo("ready"), self.stage.fifo("go"));
-        let running = self
-            .exec(&["--fence", "--", "sh", "-c"])
-            .arg(r#"echo $DLOCK_TOKEN > "$1"; read word < "$2""#)
-            .arg("sh")
-            .arg(&ready)
-            .arg(&go)
-            .start();
-        let token = read_message(&ready);
-        Run {
-            running,
-            token: token.parse().expect("a token"),
-        }
-    }
-
-    fn let_go(&self) {
-        write_message(&self.stage.path("go"), "on");
+    /// Starts a holder with a fence. Returns it and its token.
+    fn holder(&self) -> (Holder, u64) {
+        let holder = Holder::on(&self.database, &["--fence", "--ttl=6s"]);
+        (holder, token(&self.database))
     }
 
     /// Returns the check statement for `token`, which a command runs in its transaction.
@@ -82,9 +58,8 @@ impl Scene {
             format!("GRANT SELECT ON `{name}`.dlock_fence TO '{other}'@'%'"),
             format!("GRANT SELECT, INSERT ON `{name}`.site TO '{other}'@'%'"),
         ] {
-            self.admin
-                .query_drop(statement)
-                .expect("root has the privilege");
+            let done = self.admin.query_drop(statement);
+            done.expect("root has the privilege");
         }
         let options = mysql::OptsBuilder::new()
             .ip_or_hostname(Some("127.0.0.1"))
@@ -94,9 +69,7 @@ impl Scene {
             .pass(Some("pw"))
             .db_name(Some(name));
         let mut transaction = Conn::new(options).expect("the account can connect");
-        transaction
-            .query_drop("BEGIN")
-            .expect("the transaction begins");
+        transaction.query_drop("BEGIN")?;
         // If the token is stale, the statement fails when the row is read, not when the query starts.
         let fence: Option<String> = transaction.query_first(self.statement(token))?;
         assert_eq!(fence.as_deref(), Some("current"));
@@ -105,10 +78,8 @@ impl Scene {
 
     fn column<T: mysql::prelude::FromValue>(&mut self, column: &str) -> T {
         let query = format!("SELECT {column} FROM dlock_lock WHERE action='init'");
-        self.admin
-            .query_first(query)
-            .expect("the table exists")
-            .expect("the row exists")
+        let row = self.admin.query_first(query);
+        row.expect("the table exists").expect("the row exists")
     }
 
     fn check(&self, token: u64) -> Dlock {
@@ -127,44 +98,36 @@ fn everywhere(test: impl Fn(Scene)) {
 #[test]
 fn check_returns_0_only_for_the_current_token() {
     everywhere(|mut scene| {
-        let run = scene.holder();
-        scene.check(run.token).run().expect(0, "", "");
-        scene
-            .check(run.token - 1)
-            .run()
-            .expect(76, "", "is not current: init is held by ");
-        scene.let_go();
-        run.running.wait().expect(0, "", "");
-        scene
-            .check(run.token)
-            .run()
-            .expect(76, "", "is not current: init is free (last token ");
-        scene
-            .exec(&["--", env!("CARGO_BIN_EXE_dlock"), "check"])
-            .run()
-            .expect(0, "", "");
+        let (holder, token) = scene.holder();
+        let check = |token| scene.check(token).run();
+        check(token).expect(0, "", "");
+        check(token - 1).expect(76, "", "is not current: init is held by ");
+        holder.end().expect(3, "", "");
+        check(token).expect(76, "", "is not current: init is free (last token ");
+        let inside = scene.exec(&["--", env!("CARGO_BIN_EXE_dlock"), "check"]);
+        inside.run().expect(0, "", "");
         let last: u64 = scene.column("token");
         scene.exec(&["--min-hold=1h", "--", "true"]).run();
-        assert!(scene.column::<u64>("token") > last);
         let held = scene.column("token");
+        assert!(held > last);
         scene
             .check(held)
             .run()
             .expect(76, "", "held for --min-hold");
     });
-    Dlock::new(["check", "-a", "init"])
-        .run()
-        .expect(64, "", "--token");
+    let without = Dlock::new(["check", "-a", "init"]).run();
+    without.expect(64, "", "--token");
 }
 
 on_each_flavour!(a_take_over_waits_for_a_fenced_transaction_and_makes_the_old_token_stale);
 fn a_take_over_waits_for_a_fenced_transaction_and_makes_the_old_token_stale(flavour: Flavour) {
     let mut scene = Scene::on(flavour);
-    let run = scene.holder();
-    let mut transaction = scene.transaction(run.token).expect("the token is current");
-    run.running.crash();
+    let (holder, token) = scene.holder();
+    let mut transaction = scene.transaction(token).expect("the token is current");
+    holder.running.crash();
     // One contender uses --fence, and the other contender does not.
-    let log = scene.stage.path("log");
+    let stage = Stage::new();
+    let log = stage.path("log");
     let script = r#"echo "$DLOCK_HOLDER" >> "$1""#;
     let next: Vec<Running> = [&["--holder=fenced", "--fence"][..], &["--holder=plain"]]
         .iter()
@@ -178,24 +141,20 @@ fn a_take_over_waits_for_a_fenced_transaction_and_makes_the_old_token_stale(flav
     eventually("the lease expired more than 6 s ago", || {
         scene.column::<Option<u8>>("expires_at<UTC_TIMESTAMP(6)-INTERVAL 6 SECOND") == Some(1)
     });
-    scene
-        .exec(&["-n", "--", "true"])
-        .run()
-        .expect(75, "", "init is ");
-    assert_eq!(scene.column::<u64>("token"), run.token, "granted too early");
-    transaction
-        .query_drop("INSERT INTO site VALUES (1,'done')")
-        .expect("the command can write");
-    transaction
-        .query_drop("COMMIT")
-        .expect("the transaction commits");
+    let refused = scene.exec(&["-n", "--", "true"]).run();
+    refused.expect(75, "", "init is ");
+    assert_eq!(scene.column::<u64>("token"), token, "granted too early");
+    for statement in ["INSERT INTO site VALUES (1,'done')", "COMMIT"] {
+        let done = transaction.query_drop(statement);
+        done.expect("the command can write");
+    }
     for next in next {
         next.wait().expect(0, "", "init ");
     }
     let holders = std::fs::read_to_string(log).expect("both contenders ran");
     assert_eq!(holders.lines().count(), 2, "{holders}");
-    assert!(scene.column::<u64>("token") > run.token);
-    let stale = scene.transaction(run.token);
+    assert!(scene.column::<u64>("token") > token);
+    let stale = scene.transaction(token);
     let stale = stale.expect_err("the token is stale").to_string();
     assert!(stale.contains("1242"), "{stale}");
 }
@@ -203,54 +162,40 @@ fn a_take_over_waits_for_a_fenced_transaction_and_makes_the_old_token_stale(flav
 #[test]
 fn a_free_action_is_not_granted_during_a_fenced_transaction() {
     everywhere(|mut scene| {
-        let run = scene.holder();
-        let mut transaction = scene.transaction(run.token).expect("the token is current");
-        scene.let_go();
+        // Without a fence, no token is current.
+        scene.exec(&["--", "true"]).run().expect(0, "", "");
+        let refused = token(&scene.database);
+        let refused = scene.transaction(refused).expect_err("there is no fence");
+        assert!(refused.to_string().contains("1242"), "{refused}");
+
+        let (holder, token) = scene.holder();
+        let mut transaction = scene.transaction(token).expect("the token is current");
         // The release does not wait for the transaction.
-        run.running.wait().expect(0, "", "");
+        holder.end().expect(3, "", "");
         assert_eq!(scene.column::<u64>("owner_id IS NULL"), 1);
-        scene
-            .exec(&["-n", "--", "true"])
-            .run()
-            .expect(75, "", "fenced by a transaction");
+        let at_once = |scene: &Scene| scene.exec(&["-n", "--", "true"]).run();
+        at_once(&scene).expect(75, "", "fenced by a transaction");
         let next = scene.exec(&["--", "true"]).start();
         next.wait_for_output(
             "init is free, but others are waiting for it, or it is fenced by a transaction",
         );
-        transaction
-            .query_drop("ROLLBACK")
-            .expect("the transaction rolls back");
+        let ended = transaction.query_drop("ROLLBACK");
+        ended.expect("the transaction rolls back");
         next.wait().expect(0, "", "fenced");
-        scene.exec(&["-n", "--", "true"]).run().expect(0, "", "");
+        at_once(&scene).expect(0, "", "");
     });
 }
 
 on_each_flavour!(renewals_do_not_wait_for_the_transaction);
 fn renewals_do_not_wait_for_the_transaction(flavour: Flavour) {
     let mut scene = Scene::on(flavour);
-    let run = scene.holder();
-    let transaction = scene.transaction(run.token).expect("the token is current");
-    eventually(
-        "the lease has been renewed for more than three times its ttl",
-        || scene.column::<u64>("TIMESTAMPDIFF(MICROSECOND,acquired_at,renewed_at)") > 7_000_000,
-    );
-    assert_eq!(scene.column::<u64>("token"), run.token);
+    let (holder, token) = scene.holder();
+    let _transaction = scene.transaction(token).expect("the token is current");
+    eventually("the lease has been renewed for two ttls", || {
+        scene.column::<u64>("TIMESTAMPDIFF(MICROSECOND,acquired_at,renewed_at)") > 12_000_000
+    });
+    assert_eq!(scene.column::<u64>("token"), token);
     let left: i64 = scene.column("TIMESTAMPDIFF(MICROSECOND,UTC_TIMESTAMP(6),expires_at)");
     assert!(left > 0, "{left} us left");
-    scene.let_go();
-    let outcome = run.running.wait();
-    outcome.expect(0, "", "");
-    drop(transaction);
-}
-
-#[test]
-fn without_a_fence_no_token_is_current() {
-    everywhere(|mut scene| {
-        scene.exec(&["--", "true"]).run().expect(0, "", "");
-        let token = scene.column("token");
-        let refused = scene
-            .transaction(token)
-            .expect_err("the action has no fence");
-        assert!(refused.to_string().contains("1242"), "{refused}");
-    });
+    holder.end().expect(3, "", "");
 }

@@ -1,7 +1,7 @@
 //! Tests of the hand-off. The next command starts before the previous holder's release is committed, and no run,
 //! success or fence is lost.
 
-use std::process::Stdio;
+use std::path::Path;
 
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
@@ -11,6 +11,7 @@ use testkit::proxy::{Fault, Kind, Proxy};
 use testkit::servers::{Database, Flavour, shared};
 
 use crate::history::{endings, runs};
+use crate::regressions::revoked::revoke;
 
 fn on(flavour: Flavour) -> Database {
     let database = shared(flavour).database("handoff");
@@ -26,34 +27,32 @@ fn contender(database: &Database, options: &[&str], status: &str) -> Dlock {
         .args(["--", "sh", "-c", &format!("echo ran; exit {status}")])
 }
 
+/// Waits until `query` counts one row.
+#[track_caller]
+fn wait_for(database: &Database, query: &str) {
+    let mut admin = database.admin_conn();
+    eventually(query, || {
+        let found: Option<u64> = admin.query_first(query).expect("the tables exist");
+        found == Some(1)
+    });
+}
+
 /// Waits until a contender waits and the holder has held the lock long enough for a hand-off.
 #[track_caller]
 fn wait_for_waiter(database: &Database) {
-    let mut admin = database.admin_conn();
-    eventually(
-        "a contender waits and the lock has been held for 200 ms",
-        || {
-            let found: Option<u64> = admin
-                .query_first(
-                    "SELECT COUNT(*) FROM dlock_waiter JOIN dlock_lock USING (action) \
-                 WHERE acquired_at<UTC_TIMESTAMP(6)-INTERVAL 200000 MICROSECOND",
-                )
-                .expect("the tables exist");
-            found == Some(1)
-        },
-    );
+    let waits = "SELECT COUNT(*) FROM dlock_waiter JOIN dlock_lock USING (action) \
+                 WHERE acquired_at<UTC_TIMESTAMP(6)-INTERVAL 200000 MICROSECOND";
+    wait_for(database, waits);
 }
 
-/// Waits until the lock is held.
+/// Starts a holder whose command prints what the test writes to `go`, and succeeds.
 #[track_caller]
-fn wait_until_held(database: &Database) {
-    let mut admin = database.admin_conn();
-    eventually("the lock is held", || {
-        let held: Option<u64> = admin
-            .query_first("SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL")
-            .expect("the table exists");
-        held == Some(1)
-    });
+fn succeeding_holder(database: &Database, go: &Path) -> Running {
+    let exec = ["exec", "-a", "init", "--", "cat"];
+    let holder = Dlock::on(database, exec).arg(go).start();
+    let is_held = "SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL";
+    wait_for(database, is_held);
+    holder
 }
 
 /// Starts `next` and lets `holder`'s command end when `next` waits. Returns the outcomes of `holder` and `next`.
@@ -78,18 +77,12 @@ fn the_next_command_starts_before_the_release_is_committed() {
         wait_for_waiter(&database);
         write_message(&holder.go(), "on");
         release.wait();
-        let next = next.wait();
-        assert_eq!(
-            (next.status, &*next.stdout),
-            (Some(5), "ran\n"),
-            "{flavour}"
-        );
+        next.wait().expect(5, "ran\n", "");
         // The release arrives after two other commands have held and released the lock.
         let after = contender(&database, &["-n"], "6").run();
-        assert_eq!(after.status, Some(6), "{flavour}: {after:?}");
+        after.expect(6, "ran\n", "");
         release.let_go();
-        let holder = holder.running.wait();
-        holder.expect(3, "", "");
+        holder.running.wait().expect(3, "", "");
         let runs = runs(&database, &[]);
         let mut endings = endings(&runs);
         endings.sort_unstable();
@@ -104,11 +97,7 @@ fn a_waiter_with_once_per_waits_until_the_success_is_committed() {
         let database = on(flavour);
         let stage = Stage::new();
         let go = stage.fifo("go");
-        let holder = Dlock::on(&database, ["exec", "-a", "init", "--", "cat"])
-            .arg(&go)
-            .stdin(Stdio::null())
-            .start();
-        wait_until_held(&database);
+        let holder = succeeding_holder(&database, &go);
         let next = contender(&database, &["--once-per", "1h"], "5").start();
         wait_for_waiter(&database);
         write_message(&go, "on");
@@ -123,10 +112,7 @@ fn a_success_is_recorded_even_if_the_record_has_a_new_holder() {
         let database = on(flavour);
         let stage = Stage::new();
         let go = stage.fifo("go");
-        let holder = Dlock::on(&database, ["exec", "-a", "init", "--", "cat"])
-            .arg(&go)
-            .start();
-        wait_until_held(&database);
+        let holder = succeeding_holder(&database, &go);
         let (ready, failing) = (stage.fifo("ready"), stage.fifo("failing"));
         let next = Dlock::on(&database, ["exec", "-q", "-a", "init", "--", "sh", "-c"])
             .args([r#"echo up > "$1"; read -r word < "$2"; exit 5"#, "sh"])
@@ -153,16 +139,7 @@ fn a_lease_revoked_just_before_the_release_is_reported_as_lost() {
     for flavour in Flavour::ALL {
         let database = on(flavour);
         let holder = Holder::on(&database, &[]);
-        // Revokes the lease like `dlock release`, but does not kill the holder's session, because the kill would inform
-        // the holder.
-        let mut admin = database.admin_conn();
-        for statement in [
-            "INSERT INTO dlock_history (action,token,holder,host,pid,user,note,started_at,ended_at,outcome) \
-             SELECT action,token,holder,host,pid,user,note,acquired_at,UTC_TIMESTAMP(6),'revoked' FROM dlock_lock",
-            "UPDATE dlock_lock SET token=token+1,revoked_at=UTC_TIMESTAMP(6)",
-        ] {
-            admin.query_drop(statement).expect("root has the privilege");
-        }
+        revoke(&database);
         let next = contender(&database, &["-q"], "5");
         let (holder, next) = hand_over(&database, holder, next);
         assert_eq!(holder.status, Some(76), "{flavour}");
@@ -177,45 +154,33 @@ fn a_lease_revoked_just_before_the_release_is_reported_as_lost() {
 }
 
 #[test]
-fn the_next_holder_advances_an_existing_fence() {
+fn the_next_holder_advances_an_existing_fence_and_a_take_over_records_no_loss() {
     for flavour in Flavour::ALL {
         let database = on(flavour);
         let fenced = contender(&database, &["--fence"], "4").run();
         assert_eq!(fenced.status, Some(4), "{flavour}: {fenced:?}");
-        let fence = |database: &Database| -> Option<u64> {
+        let fence = || -> Option<u64> {
             let fence = "SELECT token FROM dlock_fence";
-            let mut admin = database.admin_conn();
-            admin.query_first(fence).expect("the table exists")
+            let fence = database.admin_conn().query_first(fence);
+            fence.expect("the table exists")
         };
-        let before = fence(&database);
+        let before = fence();
         let holder = Holder::on(&database, &[]);
         let (holder, next) = hand_over(&database, holder, contender(&database, &[], "5"));
-        assert_eq!(
-            (holder.status, next.status),
-            (Some(3), Some(5)),
-            "{flavour}"
-        );
+        let statuses = (holder.status, next.status);
+        assert_eq!(statuses, (Some(3), Some(5)), "{flavour}");
         let last = runs(&database, &["--number", "1"]);
-        assert_eq!(fence(&database), last[0]["token"].as_u64(), "{flavour}");
-        assert!(fence(&database) > before, "{flavour}");
-    }
-}
+        assert_eq!(fence(), last[0]["token"].as_u64(), "{flavour}");
+        assert!(fence() > before, "{flavour}");
 
-/// The attempt of the next holder fails, because a grant must advance the fence. If the server's clock was set forward, the
-/// next holder then takes the lease over.
-#[test]
-fn a_take_over_after_a_hand_off_records_no_loss() {
-    for flavour in Flavour::ALL {
-        let database = on(flavour);
-        let fenced = contender(&database, &["--fence"], "4").run();
-        assert_eq!(fenced.status, Some(4), "{flavour}: {fenced:?}");
+        // The attempt of the next holder fails, because a grant must advance the fence. If the server's clock was set
+        // forward, the next holder then takes the lease over.
         let holder = Holder::on(&database, &["--ttl=5m"]);
         let next = contender(&database, &[], "5").start();
         wait_for_waiter(&database);
-        let mut admin = database.admin_conn();
-        admin
-            .query_drop("UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 HOUR")
-            .expect("the table exists");
+        let expire = "UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 HOUR";
+        let expired = database.admin_conn().query_drop(expire);
+        expired.expect("the table exists");
         let (holder, next) = (holder.end(), next.wait());
         let statuses = (holder.status, next.status);
         assert_eq!(statuses, (Some(3), Some(5)), "{flavour}: {holder:?}");

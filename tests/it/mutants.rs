@@ -1,5 +1,6 @@
 //! Mutation tests. Each scenario runs with dlock, which must pass, and with a mutant, which must get the expected
-//! verdict. A mutant is dlock with one or two safeguards disabled (see `src/mutant.rs`).
+//! verdict. A mutant is dlock with one or two safeguards disabled (see `src/mutant.rs`). Scenarios of statements and
+//! sessions run on both kinds of server, and scenarios of processes and responses run on one.
 //!
 //! - This file checks that a released program does not read the variable `DLOCK_MUTANT`.
 //! - `scene` runs both programs. The verdict depends on which processes are alive.
@@ -14,7 +15,7 @@ pub(crate) mod scene;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use testkit::cli_runner::{Dlock, Outcome};
+use testkit::cli_runner::Dlock;
 
 use crate::static_build;
 
@@ -33,7 +34,7 @@ pub(crate) fn program() -> PathBuf {
 }
 
 #[test]
-fn released_program_does_not_read_the_mutant_variable() {
+fn released_program_does_not_read_the_mutant_variable_and_a_mutant_needs_a_known_name() {
     let named_in = |path: &Path| {
         let grep = Command::new("grep")
             .args(["-q", "-a", "-F", VARIABLE])
@@ -44,28 +45,15 @@ fn released_program_does_not_read_the_mutant_variable() {
     assert!(named_in(&program()), "dlock does not contain {VARIABLE}");
     let released = static_build::program();
     assert!(!named_in(&released), "dlock contains {VARIABLE}");
-    with_an_unknown_mutant(&released).expect(
-        64,
-        "",
-        "the environment variable DLOCK_MUTANT is unknown",
-    );
-}
-
-#[test]
-fn mutant_with_an_unknown_name_does_not_run() {
-    with_an_unknown_mutant(&program()).expect(
-        101,
-        "",
-        "DLOCK_MUTANT contains an unknown safeguard: nonsense",
-    );
-}
-
-/// Runs `program` with an unknown name in `DLOCK_MUTANT`. The ttl is too short, so the run ends before it connects to a
-/// server.
-fn with_an_unknown_mutant(program: &Path) -> Outcome {
-    let arguments = ["exec", "-a", "init", "--ttl", "1ms", "--", "true"];
-    Dlock::of(program, arguments)
-        .env("DLOCK_URL", "mysql://nobody@localhost/nothing")
-        .env(VARIABLE, "nonsense")
-        .run()
+    // The ttl is too short, so the run ends before it connects to a server.
+    let with_an_unknown_mutant = |program: &Path| {
+        Dlock::of(program, ["exec", "-a", "init", "--ttl=1ms", "--", "true"])
+            .env("DLOCK_URL", "mysql://nobody@localhost/nothing")
+            .env(VARIABLE, "nonsense")
+            .run()
+    };
+    let unknown = "the environment variable DLOCK_MUTANT is unknown";
+    with_an_unknown_mutant(&released).expect(64, "", unknown);
+    let unknown = "DLOCK_MUTANT contains an unknown safeguard: nonsense";
+    with_an_unknown_mutant(&program()).expect(101, "", unknown);
 }

@@ -38,8 +38,6 @@ fn recorded(
     ["holder", "user"].map(|field| newest[field].as_str().expect("a string").to_owned())
 }
 
-const PAUSE: [&str; 6] = ["release", "init", "--yes", "--create", "--pause", "1ms"];
-
 /// Creates a file system without files at `/etc`.
 const WITHOUT_ACCOUNTS: &str = "mount -t tmpfs none /etc;";
 
@@ -55,11 +53,7 @@ fn operator_is_the_service_account_or_the_person_or_the_account() {
     let host = hostname::get().expect("the host has a name");
     let host = host.to_string_lossy();
     let in_pod = with_token();
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("operator");
-    Dlock::on(&database, ["setup", "-q"])
-        .run()
-        .expect(0, "", "");
+    let database = shared(Flavour::of_this_test()).database("operator");
     let sudo: &[_] = &[("USER", "root"), ("SUDO_USER", "alice")];
     for (prepare, variables, operator, user) in [
         ("", &[("USER", "deploy")][..], "deploy", "deploy"),
@@ -72,45 +66,37 @@ fn operator_is_the_service_account_or_the_person_or_the_account() {
         (&in_pod, &[], "prod/deployer", "root"),
         (&in_pod, sudo, "prod/deployer", "root"),
     ] {
-        let found = recorded(&database, prepare, variables, &PAUSE);
+        let pause = ["release", "init", "--yes", "--create", "--pause", "1ms"];
+        let found = recorded(&database, prepare, variables, &pause);
         let wanted = [format!("{operator}@{host}"), user.to_owned()];
-        assert_eq!(found, wanted, "{flavour}, {variables:?}");
+        assert_eq!(found, wanted, "{variables:?}");
     }
 }
 
 #[test]
 fn every_operator_request_records_the_same_operator() {
     let host = hostname::get().expect("the host has a name");
+    let default = format!("prod/deployer@{}", host.to_string_lossy());
     let in_pod = with_token();
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("requests");
+    let database = shared(Flavour::of_this_test()).database("requests");
+    let named = [("DLOCK_OPT_OPERATOR", "bob"), ("DLOCK_OPT_HOLDER", "web-1")];
+    let is_done = || {
         let done = ["exec", "init", "-q", "--once", "--", "true"];
         Dlock::on(&database, done).run().expect(0, "", "");
-        let default = format!("prod/deployer@{}", host.to_string_lossy());
+    };
+    for (variables, operator) in [(&[][..], &*default), (&named, "bob")] {
+        is_done();
         for request in [
             &["forget", "init", "--once"][..],
             &["release", "init", "--yes", "--pause", "1h"],
             &["release", "init", "--yes", "--resume"],
         ] {
-            let [operator, _] = recorded(&database, &in_pod, &[], request);
-            assert_eq!(operator, default, "{flavour}, {request:?}");
+            let [found, _] = recorded(&database, &in_pod, variables, request);
+            assert_eq!(found, operator, "{request:?}");
         }
-        Dlock::on(&database, done).run().expect(0, "", "");
-        for request in [
-            &["forget", "init", "--once"][..],
-            &["release", "init", "--yes", "--pause", "1h"],
-            &["release", "init", "--yes", "--resume"],
-        ] {
-            let holder = ("DLOCK_OPT_HOLDER", "web-1");
-            let variable = [("DLOCK_OPT_OPERATOR", "bob"), holder];
-            let [operator, _] = recorded(&database, &in_pod, &variable, request);
-            assert_eq!(operator, "bob", "{flavour}, {request:?}");
-            if request[0] == "forget" {
-                Dlock::on(&database, done).run().expect(0, "", "");
-            }
-        }
-        let request = ["forget", "init", "--once", "--operator", "carol"];
-        let [operator, _] = recorded(&database, "", &[("DLOCK_OPT_OPERATOR", "bob")], &request);
-        assert_eq!(operator, "carol", "{flavour}");
     }
+    is_done();
+    let request = ["forget", "init", "--once", "--operator", "carol"];
+    let [found, _] = recorded(&database, "", &named, &request);
+    assert_eq!(found, "carol");
 }

@@ -1,9 +1,9 @@
 //! Tests of `dlock prune`, which removes locks that nobody has used for a long time.
 
 use mysql::prelude::Queryable;
-use testkit::cli_runner::Dlock;
+use testkit::cli_runner::{Dlock, Outcome};
 use testkit::holder::Holder;
-use testkit::servers::{Database, shared};
+use testkit::servers::{Database, Flavour, shared};
 use testkit::terminal::Terminal;
 
 use crate::faults::on_each;
@@ -45,8 +45,11 @@ fn names(database: &Database) -> Vec<String> {
         .collect()
 }
 
-fn prune(database: &Database, arguments: &[&str]) -> Dlock {
-    Dlock::on(database, ["prune"]).args(arguments)
+/// Removes the locks that nobody has used for 30 days.
+const OLD: [&str; 3] = ["--older-than", "30d", "--yes"];
+
+fn prune(database: &Database, arguments: &[&str]) -> Outcome {
+    Dlock::on(database, ["prune"]).args(arguments).run()
 }
 
 #[test]
@@ -68,29 +71,22 @@ fn unused_locks_are_removed_with_their_history_and_others_are_kept() {
         let all = names(&database);
 
         let dry = ["PR-*", "--older-than", "30d", "--dry-run"];
-        prune(&database, &dry).run().expect(
+        prune(&database, &dry).expect(
             0,
             "",
             "PR-%  last used 40d ago\nPR-1  last used 40d ago\nPR-9 old  last used 40d ago\n\
              dlock: 3 locks would be removed\n",
         );
-        prune(&database, &["--older-than", "50d", "--yes"])
-            .run()
-            .expect(0, "", "dlock: there is no lock to remove\n");
-        prune(&database, &["--older-than", "30d"]).run().expect(
-            64,
-            "",
-            "stdin is not a terminal, so --yes is required",
-        );
+        let older = ["--older-than", "50d", "--yes"];
+        prune(&database, &older).expect(0, "", "dlock: there is no lock to remove\n");
+        let unconfirmed = "stdin is not a terminal, so --yes is required";
+        prune(&database, &OLD[..2]).expect(64, "", unconfirmed);
         assert_eq!(names(&database), all);
 
         // % is no wildcard.
-        prune(&database, &["PR-%", "--older-than", "30d", "--yes"])
-            .run()
-            .expect(0, "", "dlock: removed 1 lock\n");
-        prune(&database, &["--older-than", "30d", "--yes"])
-            .run()
-            .expect(0, "", "dlock: removed 4 locks\n");
+        let one = prune(&database, &[&["PR-%"], &OLD[..]].concat());
+        one.expect(0, "", "dlock: removed 1 lock\n");
+        prune(&database, &OLD).expect(0, "", "dlock: removed 4 locks\n");
         assert_eq!(names(&database), ["done", "init", "new", "paused"]);
         let mut admin = database.admin_conn();
         for table in ["dlock_history", "dlock_fence", "dlock_slot"] {
@@ -98,12 +94,8 @@ fn unused_locks_are_removed_with_their_history_and_others_are_kept() {
             let count: Option<u64> = admin.query_first(count).expect("root may read");
             assert_eq!(count, Some(0), "{flavour}: {table}");
         }
-        prune(
-            &database,
-            &["done", "--older-than", "30d", "--yes", "--done"],
-        )
-        .run()
-        .expect(0, "", "dlock: removed 1 lock\n");
+        let done = prune(&database, &[&["done", "--done"], &OLD[..]].concat());
+        done.expect(0, "", "dlock: removed 1 lock\n");
         exec(&database, "done", &["--once"]);
         assert_eq!(holder.end().status, Some(3));
     });
@@ -121,18 +113,14 @@ fn token_of_a_lock_that_was_removed_grows_although_the_clock_was_set_back() {
             token.expect("root may read").expect("the row exists")
         };
         let before = token("init");
-        prune(&database, &["--older-than", "30d", "--yes"])
-            .run()
-            .expect(0, "", "removed 1 lock");
+        prune(&database, &OLD).expect(0, "", "removed 1 lock");
         // The server's clock is as good as set back: the tokens of other locks are ahead of it.
         let ahead = 1_u64 << 60;
         let raise = format!("UPDATE dlock_lock SET token={ahead} WHERE action=''");
         let lowest = token("");
         assert!(lowest > before, "{flavour}: {lowest}");
-        database
-            .admin_conn()
-            .query_drop(raise)
-            .expect("root may write");
+        let raised = database.admin_conn().query_drop(raise);
+        raised.expect("root may write");
         exec(&database, "init", &[]);
         assert!(token("init") > ahead, "{flavour}");
         assert_eq!(names(&database), ["init"]);
@@ -149,34 +137,27 @@ fn lock_with_a_locked_fence_is_kept() {
         for statement in ["BEGIN", "SELECT token FROM dlock_fence FOR UPDATE"] {
             admin.query_drop(statement).expect("root may lock a row");
         }
-        prune(&database, &["--older-than", "30d", "--yes"])
-            .run()
-            .expect(
-                0,
-                "",
-                "dlock: removed 0 locks; kept 1 lock, which is in use\n",
-            );
+        let kept = "dlock: removed 0 locks; kept 1 lock, which is in use\n";
+        prune(&database, &OLD).expect(0, "", kept);
         assert_eq!(names(&database), ["init"]);
     });
 }
 
 #[test]
 fn prune_asks_at_a_terminal_and_needs_an_age() {
-    on_each(|flavour| {
-        let database = shared(flavour).database("prune");
-        exec(&database, "init", &[]);
-        grow_older(&database, 40);
-        for (typed, wanted) in [("n", "nothing is removed"), ("y", "removed 1 lock")] {
-            let mut terminal = Terminal::shell(&database);
-            terminal.enters("$dlock prune --older-than 30d");
-            terminal.sees("remove 1 lock with their history?");
-            terminal.enters(typed);
-            terminal.sees(wanted);
-        }
-    });
-    Dlock::new(["prune"]).run().expect(64, "", "--older-than");
+    let database = shared(Flavour::of_this_test()).database("prune");
+    exec(&database, "init", &[]);
+    grow_older(&database, 40);
+    for (typed, wanted) in [("n", "nothing is removed"), ("y", "removed 1 lock")] {
+        let mut terminal = Terminal::shell(&database);
+        terminal.enters("$dlock prune --older-than 30d");
+        terminal.sees("remove 1 lock with their history?");
+        terminal.enters(typed);
+        terminal.sees(wanted);
+    }
+    prune(&database, &[]).expect(64, "", "--older-than");
     for age in ["59m", "0s", "200y"] {
-        let outcome = Dlock::new(["prune", "--older-than", age]).run();
+        let outcome = prune(&database, &["--older-than", age]);
         outcome.expect(64, "", "must be between 1h and 36500d");
     }
 }

@@ -6,28 +6,13 @@
 //! - `session`: two clients share a session, or a foreign session has the id of the holder's former session.
 
 mod grant;
-mod revoked;
+pub(crate) mod revoked;
 mod session;
 
-use std::time::{Duration, Instant};
-
 use mysql::prelude::{FromRow, Queryable};
-use testkit::cli_runner::{Outcome, Running};
 use testkit::servers::Database;
 
 use crate::faults::Scene;
-
-/// Waits up to `limit` for `running` to exit. Kills the process and returns None if it still runs after `limit`.
-fn ends_within(mut running: Running, limit: Duration) -> Option<Outcome> {
-    let until = Instant::now() + limit;
-    while !running.is_over() {
-        if Instant::now() >= until {
-            return None;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Some(running.wait())
-}
 
 /// Returns the first row of the result of `query`.
 #[track_caller]

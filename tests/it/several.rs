@@ -2,7 +2,7 @@
 
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Running, eventually};
-use testkit::command::{Stage, read_message, write_message};
+use testkit::holder::Holder;
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, shared};
 
@@ -34,27 +34,15 @@ fn held(database: &Database) -> Vec<String> {
         .expect("the table exists")
 }
 
-/// A run with several names whose command runs until the test ends it.
-struct Held {
-    running: Running,
-    stage: Stage,
-}
-
-impl Held {
-    fn start(dlock: Dlock) -> Self {
-        let stage = Stage::new();
-        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-        let script = r#"echo up > "$1"; read word < "$2"; exit 3"#;
-        let dlock = dlock.args(["--", "sh", "-c", script, "sh"]);
-        let running = dlock.arg(&ready).arg(&go).start();
-        assert_eq!(read_message(&ready), "up");
-        Self { running, stage }
-    }
-
-    fn end(self) {
-        write_message(&self.stage.path("go"), "on");
-        self.running.wait().expect(3, "", "");
-    }
+/// Starts a run with `names` whose command runs until the test ends it.
+#[track_caller]
+fn holding(database: &Database, names: &[&str]) -> Holder {
+    let actions: Vec<String> = names
+        .iter()
+        .map(|name| format!("--action={name}"))
+        .collect();
+    let actions: Vec<&str> = actions.iter().map(String::as_str).collect();
+    Holder::on(database, &actions)
 }
 
 /// Returns a run that holds `api` and waits for `web`, which is held.
@@ -88,30 +76,29 @@ fn command_runs_under_all_leases_and_gets_a_token_for_each() {
 on_each_flavour!(waiter_for_the_second_name_holds_the_first_one_for_many_leases);
 fn waiter_for_the_second_name_holds_the_first_one_for_many_leases(flavour: Flavour) {
     let database = shared(flavour).database("several");
-    let holder = Held::start(several(&database, &["web"]));
-    let other = Held::start(several(&database, &["api"]));
+    let holder = holding(&database, &["web"]);
+    let other = holding(&database, &["api"]);
     let waiter = several(&database, &["web", "api"])
-        .args(["--ttl=3s", "--", "echo", "both"])
+        .args(["--ttl=6s", "--", "echo", "both"])
         .start();
     waiter.wait_for_output("api is held by");
-    other.end();
+    other.end().expect(3, "", "");
     waiter.wait_for_output("acquired api in");
     waiter.wait_for_output("web is held by");
     eventually("status says what the holder waits for", || {
         let status = Dlock::on(&database, ["status", "api"]).run().stdout;
         status.contains("held and renewing; the holder waits for web")
     });
-    let renewals = || -> u64 {
-        let query = "SELECT renewals FROM dlock_lock WHERE action='api'";
-        let renewals = database.admin_conn().query_first(query);
-        renewals.expect("the table exists").expect("the row exists")
-    };
     // The lease is renewed six times per ttl.
-    eventually("the first lease is kept for two ttls", || renewals() > 12);
+    let mut admin = database.admin_conn();
+    eventually("the first lease is kept for two ttls", || {
+        let renewals = "SELECT renewals>12 FROM dlock_lock WHERE action='api'";
+        admin.query_first(renewals).expect("the table exists") == Some(true)
+    });
     Dlock::on(&database, ["exec", "-n", "api", "--", "true"])
         .run()
         .expect(75, "", "api is held");
-    holder.end();
+    holder.end().expect(3, "", "");
     waiter.wait().expect(0, "both\n", "acquired web in");
     assert_eq!(held(&database), [""; 0], "{flavour}");
 }
@@ -120,7 +107,7 @@ fn waiter_for_the_second_name_holds_the_first_one_for_many_leases(flavour: Flavo
 fn contender_that_does_not_get_all_leases_keeps_none() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("several");
-        let holder = Held::start(several(&database, &["web"]));
+        let holder = holding(&database, &["web"]);
         for limit in ["--nonblock", "--wait=500ms"] {
             let outcome = several(&database, &["api", "web"])
                 .args([limit, "--", "echo", "started"])
@@ -136,42 +123,33 @@ fn contender_that_does_not_get_all_leases_keeps_none() {
             .wait()
             .expect(143, "", "while waiting for api and web");
         assert_eq!(held(&database), ["web"], "{flavour}");
-        holder.end();
-    }
-}
-
-#[test]
-fn loss_of_one_lease_stops_the_command_and_releases_the_others() {
-    let flavour = Flavour::of_this_test();
-    for lost in ["api", "web"] {
-        let database = shared(flavour).database("several");
-        let run = Held::start(several(&database, &["api", "web"]));
-        Dlock::on(&database, ["release", "-y", lost])
-            .run()
-            .expect(0, "", "is released");
-        let outcome = run.running.wait();
-        outcome.expect(76, "", &format!("lost {lost}: "));
-        assert_eq!(held(&database), [""; 0], "{flavour}");
-        let other = ["web", "api"][usize::from(lost == "web")];
-        let history = Dlock::on(&database, ["history", other]).run().stdout;
-        assert!(history.contains("SIGTERM"), "{flavour}: {history}");
-        let history = Dlock::on(&database, ["history", lost]).run().stdout;
-        assert!(history.contains("revoked"), "{flavour}: {history}");
-    }
-}
-
-#[test]
-fn lease_that_is_revoked_before_the_start_ends_the_wait_for_the_others() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("several");
-        let holder = Held::start(several(&database, &["web"]));
+        // An operator revokes the first lease before the start.
         let waiter = waiter_for_web(&database);
         Dlock::on(&database, ["release", "-y", "api"])
             .run()
             .expect(0, "", "is released");
         waiter.wait().expect(76, "", "lost api: ");
         assert_eq!(held(&database), ["web"], "{flavour}");
-        holder.end();
+        holder.end().expect(3, "", "");
+    }
+}
+
+#[test]
+fn loss_of_one_lease_stops_the_command_and_releases_the_others() {
+    for lost in ["api", "web"] {
+        let database = shared(Flavour::of_this_test()).database("several");
+        let run = holding(&database, &["api", "web"]);
+        Dlock::on(&database, ["release", "-y", lost])
+            .run()
+            .expect(0, "", "is released");
+        let outcome = run.running.wait();
+        outcome.expect(76, "", &format!("lost {lost}: "));
+        assert_eq!(held(&database), [""; 0]);
+        let other = ["web", "api"][usize::from(lost == "web")];
+        let history = Dlock::on(&database, ["history", other]).run().stdout;
+        assert!(history.contains("SIGTERM"), "{history}");
+        let history = Dlock::on(&database, ["history", lost]).run().stdout;
+        assert!(history.contains("revoked"), "{history}");
     }
 }
 
@@ -187,8 +165,12 @@ fn contenders_with_names_in_opposite_order_do_not_wait_for_each_other() {
             ["c", "a"],
             ["b", "c"],
         ];
-        let running: Vec<_> = (sets.iter().cycle().take(24))
-            .map(|names| several(&database, names).args(["--", "true"]).start())
+        let start = |names| several(&database, names).args(["--", "true"]).start();
+        let running: Vec<_> = sets
+            .iter()
+            .cycle()
+            .take(12)
+            .map(|names| start(names))
             .collect();
         for run in running {
             let outcome = run.wait();
@@ -201,7 +183,7 @@ fn contenders_with_names_in_opposite_order_do_not_wait_for_each_other() {
 #[test]
 fn killed_dlock_leaves_no_lease() {
     let database = shared(Flavour::of_this_test()).database("several");
-    let run = Held::start(several(&database, &["api", "web"]).arg("--ttl=1h"));
+    let run = Holder::on(&database, &["--action=api", "--action=web", "--ttl=1h"]);
     run.running.signal("KILL");
     eventually("the monitor releases both leases", || {
         held(&database).is_empty()
@@ -227,46 +209,40 @@ fn nested_exec_runs_under_each_of_the_outer_leases() {
 
 #[test]
 fn check_checks_all_leases_or_the_one_that_is_named() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("several");
-        // An operator takes the second lease away while the command runs. The command goes on after the signal.
-        let script = r#"
-            trap stopped=yes TERM
-            "$dlock" check && "$dlock" check web && "$dlock" check -a api && echo current
-            "$dlock" check --sql | grep -c current
-            "$dlock" -q release -y web
-            until [ "$stopped" ]; do sleep 0.1; done
-            "$dlock" check; echo $?; "$dlock" check web; echo $?; "$dlock" check api; echo $?"#;
-        let outcome = several(&database, &["web", "api"])
-            .env("dlock", env!("CARGO_BIN_EXE_dlock"))
-            .args(["--ttl=3m", "--grace=1m", "--", "sh", "-c", script])
-            .run();
-        outcome.expect(76, "current\n2\n76\n76\n0\n", "lost web: ");
-    }
+    let database = shared(Flavour::of_this_test()).database("several");
+    // An operator takes the second lease away while the command runs. The command goes on after the signal.
+    let script = r#"
+        trap stopped=yes TERM
+        "$dlock" check && "$dlock" check web && "$dlock" check -a api && echo current
+        "$dlock" check --sql | grep -c current
+        "$dlock" -q release -y web
+        until [ "$stopped" ]; do sleep 0.1; done
+        "$dlock" check; echo $?; "$dlock" check web; echo $?; "$dlock" check api; echo $?"#;
+    let outcome = several(&database, &["web", "api"])
+        .env("dlock", env!("CARGO_BIN_EXE_dlock"))
+        .args(["--ttl=3m", "--grace=1m", "--", "sh", "-c", script])
+        .run();
+    outcome.expect(76, "current\n2\n76\n76\n0\n", "lost web: ");
 }
 
 #[test]
 fn names_that_cannot_be_used_together_are_refused() {
-    let database = shared(Flavour::MariaDb).database("several");
-    several(&database, &["web", "api", "web"])
-        .args(["--", "true"])
-        .run()
-        .expect(64, "", "web is given twice: write -a api -a web");
-    let many: Vec<String> = (0..17).map(|number| format!("n{number}")).collect();
+    let many: Vec<String> = (0..17).map(|number| format!("-an{number}")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    several(&database, &many).args(["--", "true"]).run().expect(
-        64,
-        "",
-        "17 names are given; at most 16 are allowed: let one name stand for several of them",
-    );
-    for once in ["--once", "--once-per=1h"] {
-        several(&database, &["web", "api"])
-            .args([once, "--", "true"])
-            .run()
-            .expect(
-                64,
-                "",
-                "dlock exec -a api -a web -- dlock exec deploy --once",
-            );
+    let inside = "dlock exec -a api -a web -- dlock exec deploy --once";
+    for (options, message) in [
+        (
+            &["-a=web", "-a=api", "-a=web"][..],
+            "web is given twice: write -a api -a web",
+        ),
+        (
+            &many,
+            "17 names are given; at most 16 are allowed: let one name stand for several of them",
+        ),
+        (&["-a=web", "-a=api", "--once"], inside),
+        (&["-a=web", "-a=api", "--once-per=1h"], inside),
+    ] {
+        let exec = Dlock::new(["exec", "--url=mysql://nobody@127.0.0.1/nothing"]).args(options);
+        exec.args(["--", "true"]).run().expect(64, "", message);
     }
 }

@@ -6,6 +6,7 @@ use mysql::prelude::Queryable;
 use serde_json::{Value, json};
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::{Stage, read_message, write_message};
+use testkit::holder::status;
 use testkit::on_each_flavour;
 use testkit::proxy::Proxy;
 use testkit::servers::{Database, Flavour, SESSIONS, shared};
@@ -38,15 +39,9 @@ impl Held {
         Self { running, stage }
     }
 
-    /// Waits until the command runs. Returns its token.
-    #[track_caller]
-    fn begins(&self) -> u64 {
-        self.begins_in().1
-    }
-
     /// Waits until the command runs. Returns its slot and its token.
     #[track_caller]
-    fn begins_in(&self) -> (u32, u64) {
+    fn begins(&self) -> (u32, u64) {
         let message = read_message(&self.stage.path("ready"));
         let (slot, token) = message.split_once(' ').expect("two numbers");
         let slot = slot.parse().expect("a slot");
@@ -86,22 +81,54 @@ fn waits(database: &Database, count: u64) {
 }
 
 #[test]
-fn the_smallest_limit_decides_how_many_commands_run() {
+fn each_command_gets_the_smallest_free_slot_up_to_the_smallest_limit() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("slots");
-        let one = Held::start(&database, &["--shared"]);
-        let two = Held::start(&database, &["--slots=2"]);
+        let start = |wanted, options: &[&str]| {
+            let held = Held::waiting(&database, options);
+            assert_eq!(held.begins().0, wanted, "{flavour}");
+            held
+        };
+        let one = start(1, &["--slots=3", "--holder=a"]);
+        let two = start(2, &["--slots=2", "--holder=b"]);
         is_refused(&database, &["--shared"], "(2 of 2 slots)");
         is_refused(&database, &["--slots=9"], "(2 of 2 slots)");
         is_refused(&database, &[], "init is held by");
+
+        let lock = status(&database);
+        let holders = lock["holders"].as_array().expect("an array");
+        let fields = ["slot", "slots", "holder", "session_alive"];
+        let shown = holders
+            .iter()
+            .map(|it| fields.map(|field| it[field].clone()));
+        let wanted = [
+            [json!(1), json!(3), json!("a"), json!(true)],
+            [json!(2), json!(2), json!("b"), json!(true)],
+        ];
+        assert_eq!(shown.collect::<Vec<_>>(), wanted, "{flavour}: {lock:#}");
+        assert_eq!((&lock["slots"], &lock["holder"]), (&json!(2), &json!("a")));
+        let details = Dlock::on(&database, ["status", "init"]).run().stdout;
+        for part in ["2 of 2 slots; all held and renewing", "1 of 3", "2 of 2"] {
+            assert!(details.contains(part), "{flavour}: {details}");
+        }
+        let list = Dlock::on(&database, ["list"]).run().stdout;
+        assert!(list.contains("a +1"), "{flavour}: {list}");
+
+        one.end();
+        let lock = status(&database);
+        assert_eq!(lock["holders"][0]["slot"], json!(2), "{flavour}: {lock:#}");
+        let one = start(1, &["--shared"]);
         two.end();
-        let three = Held::start(&database, &["--slots=3"]);
+        let two = start(2, &["--slots=3"]);
         is_refused(&database, &["--slots=2"], "(2 of 3 slots)");
-        let four = Held::start(&database, &["--shared"]);
-        for run in [one, three, four] {
+        let three = start(3, &["--shared"]);
+        for run in [one, two, three] {
             run.end();
         }
-        Held::start(&database, &[]).end();
+        let lock = status(&database);
+        let state = (&lock["state"], &lock["holders"]);
+        assert_eq!(state, (&json!("free"), &json!([])));
+        start(1, &[]).end();
         is_free(&database);
     }
 }
@@ -127,17 +154,14 @@ fn contenders_with_different_limits_are_served_in_order() {
             waiting
         });
         reader.end();
-        let first = writer.begins();
-        assert_eq!(
-            held(&database),
-            0,
-            "{flavour}: readers wait behind the writer"
-        );
+        let (_, first) = writer.begins();
+        let beside = held(&database);
+        assert_eq!(beside, 0, "{flavour}: readers wait behind the writer");
         writer.end();
-        let tokens = [readers[0].begins(), readers[1].begins()];
+        let [(_, second), (_, third)] = [&readers[0], &readers[1]].map(Held::begins);
         assert!(
-            first < tokens[0] && tokens[0] != tokens[1],
-            "{flavour}: {tokens:?}"
+            first < second && first < third && second != third,
+            "{flavour}"
         );
         for reader in readers {
             reader.end();
@@ -150,8 +174,9 @@ on_each_flavour!(lease_of_a_dead_holder_is_taken_over_after_its_ttl);
 /// A dead holder has no monitor either, so nobody releases its lease.
 fn lease_of_a_dead_holder_is_taken_over_after_its_ttl(flavour: Flavour) {
     let two = &["--slots=2"][..];
+    let database = shared(flavour).database("slots");
+    let mut slots = Vec::new();
     for (before, next, is_full) in [(two, two, true), (two, &[], false), (&[], two, false)] {
-        let database = shared(flavour).database("slots");
         let dead = Held::start(&database, before);
         let other = is_full.then(|| Held::start(&database, two));
         dead.running.crash();
@@ -164,23 +189,21 @@ fn lease_of_a_dead_holder_is_taken_over_after_its_ttl(flavour: Flavour) {
             other.end();
         }
         is_free(&database);
-        let lost = "SELECT slot FROM dlock_history WHERE outcome='lost'";
+        let lost = "SELECT slot FROM dlock_history WHERE outcome='lost' ORDER BY token";
         let lost: Vec<Option<u32>> = database.admin_conn().query(lost).expect("a table");
-        let slot = (!before.is_empty()).then_some(1);
-        assert_eq!(lost, [slot], "{flavour}");
+        slots.push((!before.is_empty()).then_some(1));
+        assert_eq!(lost, slots, "{flavour}");
     }
 }
 
 /// `kill -9` of dlock alone leaves the monitor, which releases the lease.
 #[test]
 fn slot_of_a_killed_dlock_is_released_by_its_monitor() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slots");
-        let killed = Held::start(&database, &["--shared", "--ttl=1h"]);
-        killed.running.signal("KILL");
-        Held::start(&database, &[]).end();
-        is_free(&database);
-    }
+    let database = shared(Flavour::of_this_test()).database("slots");
+    let killed = Held::start(&database, &["--shared", "--ttl=1h"]);
+    killed.running.signal("KILL");
+    Held::start(&database, &[]).end();
+    is_free(&database);
 }
 
 #[test]
@@ -207,76 +230,6 @@ fn tables_without_slots_are_refused_and_not_changed() {
     }
 }
 
-#[test]
-fn each_command_gets_the_smallest_free_slot() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slots");
-        let start = |wanted| {
-            let held = Held::waiting(&database, &["--slots=3"]);
-            assert_eq!(held.begins_in().0, wanted, "{flavour}");
-            held
-        };
-        let [one, two, three] = [1, 2, 3].map(start);
-        two.end();
-        let two = start(2);
-        for held in [one, two, three] {
-            held.end();
-        }
-        let exclusive = Held::waiting(&database, &[]);
-        assert_eq!(exclusive.begins_in().0, 1, "{flavour}");
-        exclusive.end();
-    }
-}
-
-/// Returns `dlock status --json init`.
-fn status(database: &Database) -> Value {
-    let outcome = Dlock::on(database, ["status", "--json", "init"]).run();
-    outcome.expect(0, &outcome.stdout, "");
-    let document: Value = serde_json::from_str(&outcome.stdout).expect("valid JSON");
-    document["locks"][0].clone()
-}
-
-#[test]
-fn status_shows_each_holder_with_its_slot() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slots");
-        let one = Held::start(&database, &["--slots=3", "--holder=a"]);
-        let two = Held::start(&database, &["--slots=2", "--holder=b"]);
-        let lock = status(&database);
-        let holders = lock["holders"].as_array().expect("an array");
-        let shown = holders.iter().map(|it| {
-            (
-                it["slot"].clone(),
-                it["slots"].clone(),
-                it["holder"].clone(),
-                it["session_alive"].clone(),
-            )
-        });
-        let alive = json!(true);
-        let wanted = [
-            (json!(1), json!(3), json!("a"), alive.clone()),
-            (json!(2), json!(2), json!("b"), alive),
-        ];
-        assert_eq!(shown.collect::<Vec<_>>(), wanted, "{flavour}: {lock:#}");
-        assert_eq!((&lock["slots"], &lock["holder"]), (&json!(2), &json!("a")));
-        let details = Dlock::on(&database, ["status", "init"]).run().stdout;
-        for part in ["2 of 2 slots; all held and renewing", "1 of 3", "2 of 2"] {
-            assert!(details.contains(part), "{flavour}: {details}");
-        }
-        let list = Dlock::on(&database, ["list"]).run().stdout;
-        assert!(list.contains("a +1"), "{flavour}: {list}");
-        one.end();
-        let lock = status(&database);
-        assert_eq!(lock["holders"][0]["slot"], json!(2), "{flavour}: {lock:#}");
-        two.end();
-        let lock = status(&database);
-        assert_eq!(
-            (&lock["state"], &lock["holders"]),
-            (&json!("free"), &json!([]))
-        );
-    }
-}
-
 /// Waits until the command of `held` is stopped because its lease is revoked.
 #[track_caller]
 fn is_stopped(held: Held) {
@@ -295,7 +248,7 @@ fn release_names_a_slot_a_token_or_all_holders() {
         };
         let [one, two, three] =
             [(); 3].map(|()| Held::waiting(&database, &["--shared", "--ttl=1h"]));
-        let [_, token, _] = [&one, &two, &three].map(Held::begins_in);
+        let [_, token, _] = [&one, &two, &three].map(Held::begins);
         release(&[]).expect(
             64,
             "",
@@ -327,11 +280,9 @@ fn release_names_a_slot_a_token_or_all_holders() {
             slots.sort_unstable();
             assert_eq!(slots, [Some(1), Some(2), Some(3)], "{flavour}: {history}");
         }
+        let mut revoked = entries.iter().filter(|it| it["outcome"] == "revoked");
         assert!(
-            entries
-                .iter()
-                .filter(|it| it["outcome"] == "revoked")
-                .all(|it| it["revoked_by"] == "ops"),
+            revoked.all(|it| it["revoked_by"] == "ops"),
             "{flavour}: {history}"
         );
         release(&["--slot=1"]).expect(66, "", "there is nothing to release");
@@ -344,7 +295,7 @@ fn release_names_a_slot_a_token_or_all_holders() {
 }
 
 #[test]
-fn pause_revokes_all_slots_and_refuses_new_ones() {
+fn pause_revokes_all_slots_and_a_min_hold_keeps_each() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("slots");
         let held = [(); 2].map(|()| Held::start(&database, &["--slots=2", "--ttl=1h"]));
@@ -359,23 +310,14 @@ fn pause_revokes_all_slots_and_refuses_new_ones() {
         is_refused(&database, &[], "init is paused for another");
         assert_eq!(status(&database)["state"], json!("paused"), "{flavour}");
         release("--resume").expect(0, "", "init is resumed");
-        Held::start(&database, &["--slots=2"]).end();
-    }
-}
 
-/// The rate limit of the manual: at most two runs within the time.
-#[test]
-fn min_hold_keeps_the_slot() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slots");
+        // The rate limit of the manual: at most two runs within the time.
         let options = ["--slots=2", "--min-hold=1h"];
         for _ in 0..2 {
             Held::start(&database, &options).end();
         }
         is_refused(&database, &options, "(2 of 2 slots)");
-        let release = ["release", "init", "--yes", "--slot=1"];
-        let released = Dlock::on(&database, release).run();
-        released.expect(0, "", "slot 1 of init is released");
+        release("--slot=1").expect(0, "", "slot 1 of init is released");
         Held::start(&database, &["--slots=2"]).end();
     }
 }
@@ -399,46 +341,39 @@ fn success_in_a_slot_counts_for_every_limit() {
 
 #[test]
 fn inner_dlock_runs_under_an_outer_one_that_accepts_fewer_holders() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slots");
-        let nested = |outer: &str, inner: &str| {
-            let script =
-                format!(r#""$dlock" exec init --wait=2s {inner} -- sh -c 'echo "$DLOCK_TOKEN"'"#);
-            let dlock = Dlock::on(&database, ["exec", "init"]).args(outer.split_whitespace());
-            let dlock = dlock.env("dlock", env!("CARGO_BIN_EXE_dlock"));
-            let script = format!(r#"echo "$DLOCK_TOKEN"; {script}"#);
-            dlock.args(["--", "sh", "-c", &script]).run()
-        };
-        for (outer, inner) in [
-            ("", "--shared"),
-            ("--slots=2", "--slots=2"),
-            ("--slots=2", "--shared"),
-            ("", ""),
-        ] {
-            let outcome = nested(outer, inner);
-            let tokens: Vec<_> = outcome.stdout.lines().collect();
-            assert!(
-                outcome.status == Some(0) && tokens.len() == 2 && tokens[0] == tokens[1],
-                "{flavour}: {inner} inside {outer}: {outcome:?}"
-            );
-        }
-        for (outer, inner, wanted) in [
-            ("--shared", "", "holds init with --shared"),
-            (
-                "--slots=3",
-                "",
-                "an exclusive lock inside it would wait for it for ever: use --slots 3 here too",
-            ),
-            (
-                "--slots=3",
-                "--slots=2",
-                "and --slots 2 inside it would wait for it for ever",
-            ),
-        ] {
-            let outcome = nested(outer, inner);
-            assert_eq!(outcome.status, Some(64), "{flavour}: {outcome:?}");
-            assert!(outcome.stderr.contains(wanted), "{flavour}: {outcome:?}");
-        }
+    let database = shared(Flavour::of_this_test()).database("slots");
+    let nested = |outer: &str, inner: &str| {
+        let script = format!(
+            r#"echo "$DLOCK_TOKEN"; "$dlock" exec init --wait=2s {inner} -- sh -c 'echo "$DLOCK_TOKEN"'"#
+        );
+        let dlock = Dlock::on(&database, ["exec", "init"]).args(outer.split_whitespace());
+        let dlock = dlock.env("dlock", env!("CARGO_BIN_EXE_dlock"));
+        dlock.args(["--", "sh", "-c", &script]).run()
+    };
+    for (outer, inner) in [
+        ("", "--shared"),
+        ("--slots=2", "--slots=2"),
+        ("--slots=2", "--shared"),
+        ("", ""),
+    ] {
+        let outcome = nested(outer, inner);
+        let tokens: Vec<_> = outcome.stdout.lines().collect();
+        assert!(
+            outcome.status == Some(0) && tokens.len() == 2 && tokens[0] == tokens[1],
+            "{inner} inside {outer}: {outcome:?}"
+        );
+    }
+    let exclusive =
+        "an exclusive lock inside it would wait for it for ever: use --slots 3 here too";
+    let two = "and --slots 2 inside it would wait for it for ever";
+    for (outer, inner, wanted) in [
+        ("--shared", "", "holds init with --shared"),
+        ("--slots=3", "", exclusive),
+        ("--slots=3", "--slots=2", two),
+    ] {
+        let outcome = nested(outer, inner);
+        assert_eq!(outcome.status, Some(64), "{outcome:?}");
+        assert!(outcome.stderr.contains(wanted), "{outcome:?}");
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::thread;
 
-use testkit::cli_runner::{Dlock, Outcome};
+use testkit::cli_runner::Dlock;
 use testkit::command::{Stage, read_message};
 use testkit::proxy::{AcceptMode, Flow, Proxy};
 use testkit::servers::{Database, Flavour, shared};
@@ -21,9 +21,9 @@ impl Scene {
         Self { databases, proxies }
     }
 
-    /// Runs a command under both leases, lets `fault` happen to one of the servers, and returns the outcome.
+    /// Runs a command under both leases, runs `fault`, and asserts that dlock stops the command.
     #[track_caller]
-    fn outcome_after(&self, fault: impl FnOnce(&Self)) -> Outcome {
+    fn stops_after(&self, name: &str, fault: impl FnOnce()) {
         let stage = Stage::new();
         let (ready, life) = (stage.fifo("ready"), stage.fifo("life"));
         let [first, second] =
@@ -36,8 +36,10 @@ impl Scene {
             .arg(&life)
             .start();
         assert_eq!(read_message(&ready), "up");
-        fault(self);
-        running.wait()
+        fault();
+        let outcome = running.wait();
+        assert_eq!(outcome.status, Some(76), "{name}: {outcome:?}");
+        self.are_free();
     }
 
     /// Asserts that both locks can be acquired.
@@ -50,53 +52,30 @@ impl Scene {
     }
 }
 
-/// Runs `test` for each server on which a fault happens, in parallel, because a test waits for the end of a lease.
-fn for_each_server(test: impl Fn(usize) + Sync) {
+/// The faults of one server run in a thread, because a command is stopped at the end of a lease.
+#[test]
+fn command_under_two_servers_stops_when_one_of_them_revokes_its_lease_or_fails() {
     thread::scope(|scope| {
         for number in [0, 1] {
-            let test = &test;
-            scope.spawn(move || test(number));
+            scope.spawn(move || {
+                let scene = Scene::new();
+                let proxy = &scene.proxies[number];
+                scene.stops_after("revoked", || {
+                    let release = ["release", "both", "--yes"];
+                    let released = Dlock::on(&scene.databases[number], release).run();
+                    assert_eq!(released.status, Some(0), "{released:?}");
+                });
+                scene.stops_after("refused", || {
+                    proxy.door(AcceptMode::Refused);
+                    proxy.reset();
+                });
+                proxy.door(AcceptMode::Open);
+                // The server accepts connections and never responds.
+                scene.stops_after("frozen", || {
+                    proxy.both(Flow::Hold);
+                    proxy.door(AcceptMode::Silent);
+                });
+            });
         }
-    });
-}
-
-#[test]
-fn command_under_two_servers_stops_when_one_of_them_revokes_its_lease() {
-    for_each_server(|number| {
-        let scene = Scene::new();
-        let outcome = scene.outcome_after(|scene| {
-            let release = ["release", "both", "--yes"];
-            let released = Dlock::on(&scene.databases[number], release).run();
-            assert_eq!(released.status, Some(0), "{released:?}");
-        });
-        assert_eq!(outcome.status, Some(76), "{number}: {outcome:?}");
-        scene.are_free();
-    });
-}
-
-#[test]
-fn command_under_two_servers_stops_when_one_of_them_cannot_be_reached() {
-    for_each_server(|number| {
-        let scene = Scene::new();
-        let outcome = scene.outcome_after(|scene| {
-            scene.proxies[number].door(AcceptMode::Refused);
-            scene.proxies[number].reset();
-        });
-        assert_eq!(outcome.status, Some(76), "{number}: {outcome:?}");
-        scene.are_free();
-    });
-}
-
-/// The server accepts connections and never responds.
-#[test]
-fn command_under_two_servers_stops_when_one_of_them_is_frozen() {
-    for_each_server(|number| {
-        let scene = Scene::new();
-        let outcome = scene.outcome_after(|scene| {
-            scene.proxies[number].both(Flow::Hold);
-            scene.proxies[number].door(AcceptMode::Silent);
-        });
-        assert_eq!(outcome.status, Some(76), "{number}: {outcome:?}");
-        scene.are_free();
     });
 }

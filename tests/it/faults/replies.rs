@@ -1,11 +1,11 @@
 //! One request of the protocol is lost, or its response is lost, late or cut off, or belongs to another request.
 
-use std::thread;
 use std::time::Duration;
 
 use mysql::prelude::Queryable;
-use testkit::cli_runner::{Dlock, eventually};
-use testkit::command::{read_message, write_message};
+use testkit::cli_runner::eventually;
+use testkit::command::write_message;
+use testkit::holder::{status, wait_renewals};
 use testkit::proxy::{Fault, Kind};
 
 use super::{Scene, on_each, on_each_case};
@@ -24,15 +24,30 @@ fn faults() -> [(&'static str, Fault); 6] {
 }
 
 #[test]
-fn an_attempt_without_a_response_is_retried_and_runs_the_command_once() {
+fn a_request_without_a_response_is_retried_and_does_not_affect_the_command() {
     on_each_case(&faults(), |scene, name, fault| {
-        let case = scene.proxy.next(Kind::TryAcquire, fault);
-        let running = scene.faulty("holder", &[], "exit 4").start();
-        case.wait();
-        running.wait_for_output("trying again");
+        let attempt = scene.proxy.next(Kind::TryAcquire, fault.clone());
+        let holder = scene.start("holder", &[], "");
+        attempt.wait();
+        holder.running.wait_for_output("trying again");
         // By now dlock has opened a new connection.
-        case.let_go();
-        assert_eq!(running.wait().status, Some(4), "{name}");
+        attempt.let_go();
+        holder.is_up();
+
+        let connections = scene.proxy.connections();
+        let renewal = scene.proxy.next(Kind::Renew, fault.clone());
+        renewal.wait();
+        scene.proxy.wait_connections(connections + 1);
+        renewal.let_go();
+        holder.running.wait_for_output("is renewed again");
+
+        let stderr = holder.running.stderr_so_far();
+        let release = scene.proxy.next(Kind::Release, fault);
+        let outcome = holder.end();
+        outcome.expect(4, "", &stderr);
+        assert_eq!(outcome.stderr, stderr, "{name}: the release prints nothing");
+        release.wait();
+        release.let_go();
         scene.free();
         scene.over(&["holder"]);
     });
@@ -48,9 +63,7 @@ fn giving_up_after_a_lost_response_releases_the_grant() {
         // dlock has 60 ms for the release, which is sometimes too short on a busy machine.
         for _ in 0..10 {
             let case = scene.proxy.next(Kind::TryAcquire, Fault::ResetAfter);
-            let url = scene.database.url_through(scene.proxy.port());
-            let dlock = Dlock::new(["exec", "-a", "init"]).args(options);
-            let outcome = dlock.args(["--", "true"]).env("DLOCK_URL", url).run();
+            let outcome = scene.faulty("nobody", &options, "").run();
             case.wait();
             assert_eq!(outcome.status, Some(69), "{flavour}: {outcome:#?}");
             is_released = scene.row("owner_id").is_none();
@@ -58,42 +71,10 @@ fn giving_up_after_a_lost_response_releases_the_grant() {
                 break;
             }
             let free = "UPDATE dlock_lock SET owner_id=NULL";
-            scene
-                .database
-                .admin_conn()
-                .query_drop(free)
-                .expect("root has the privilege");
+            let freed = scene.database.admin_conn().query_drop(free);
+            freed.expect("root has the privilege");
         }
         assert!(is_released, "{flavour}: never released");
-    });
-}
-
-#[test]
-fn a_renewal_without_a_response_does_not_affect_the_command() {
-    on_each_case(&faults(), |scene, _, fault| {
-        let holder = scene.holder(&[]);
-        let before = scene.proxy.connections();
-        let case = scene.proxy.next(Kind::Renew, fault);
-        case.wait();
-        scene.proxy.wait_connections(before + 1);
-        case.let_go();
-        holder.running.wait_for_output("is renewed again");
-        holder.unharmed();
-        scene.free();
-        scene.over(&["holder"]);
-    });
-}
-
-#[test]
-fn a_release_without_a_response_does_not_change_the_status() {
-    on_each_case(&faults(), |scene, _, fault| {
-        let case = scene.proxy.next(Kind::Release, fault);
-        let outcome = scene.faulty("holder", &[], "exit 4").run();
-        outcome.expect(4, "", "");
-        case.wait();
-        case.let_go();
-        scene.free();
-        scene.over(&["holder"]);
     });
 }
 
@@ -114,58 +95,39 @@ fn a_lost_hand_off_delays_no_waiter_and_every_run_is_recorded() {
         let runs = runs(&scene.database, &["--number", "2"]);
         let mut outcomes = endings(&runs);
         outcomes.sort_unstable();
-        assert_eq!(
-            outcomes,
-            [("exited", Some(4)), ("exited", Some(5))],
-            "{name}"
-        );
+        let exited = |status| ("exited", Some(status));
+        assert_eq!(outcomes, [exited(4), exited(5)], "{name}");
     });
 }
 
+/// The queue entry of a waiter remains while it holds the lock.
 #[test]
-fn a_waiter_that_loses_a_request_or_response_still_gets_the_lock() {
-    on_each_case(&faults(), |scene, name, fault| {
-        for kind in [Kind::TryAcquire, Kind::Get] {
-            let holder = scene.holder(&[]);
-            let before = scene.proxy.connections();
-            let case = scene.proxy.next(kind, fault.clone());
-            let waiter = scene.faulty("waiter", &[], "exit 5").start();
-            case.wait();
-            scene.proxy.wait_connections(before + 2);
-            case.let_go();
-            holder.unharmed();
-            assert_eq!(waiter.wait().status, Some(5), "{name}, {kind:?}");
-        }
-        scene.over(&["holder", "waiter"].repeat(2));
-    });
-}
-
-#[test]
-fn a_queue_entry_of_a_holder_is_not_shown_and_ends_with_the_release() {
+fn a_waiter_that_loses_requests_gets_the_lock_and_its_entry_ends_with_the_release() {
     on_each_case(&faults(), |scene, name, fault| {
         let first = scene.holder(&[]);
-        let (ready, go) = (scene.stage.fifo("up"), scene.stage.fifo("go"));
-        let script = r#"echo up > "$4"; read -r word < "$3"; exit 5"#;
-        let waiter = scene.faulty("waiter", &[], script);
-        let waiter = waiter.arg(&go).arg(&ready).start();
+        let mut connections = scene.proxy.connections() + 1;
+        let lost = [Kind::TryAcquire, Kind::Get].map(|kind| scene.proxy.next(kind, fault.clone()));
+        let waiter = scene.start("waiter", &[], "");
+        for case in lost {
+            case.wait();
+            connections += 1;
+            scene.proxy.wait_connections(connections);
+            case.let_go();
+        }
         scene.proxy.wait_asked(Kind::WaitTurn, 1);
         first.unharmed();
-        read_message(&ready);
-        let status = Dlock::on(&scene.database, ["status", "--json", "init"]).run();
-        let status: serde_json::Value =
-            serde_json::from_str(&status.stdout).expect("the output is JSON");
-        assert_eq!(
-            status["locks"][0]["waiters"],
-            serde_json::json!([]),
-            "{name}"
-        );
-        let case = scene.proxy.next(Kind::Release, fault);
-        write_message(&go, "on");
-        case.wait();
-        case.let_go();
-        assert_eq!(waiter.wait().status, Some(5), "{name}");
+        waiter.is_up();
+        let shown = status(&scene.database)["waiters"].clone();
+        assert_eq!(shown, serde_json::json!([]), "{name}");
+        let release = scene.proxy.next(Kind::Release, fault);
+        let outcome = waiter.end();
+        release.wait();
+        release.let_go();
+        assert_eq!(outcome.status, Some(4), "{name}: {outcome:#?}");
         scene.free();
-        scene.queue_is_empty();
+        let mut admin = scene.database.admin_conn();
+        let entries = admin.query_first("SELECT COUNT(*) FROM dlock_waiter");
+        assert_eq!(entries.expect("the tables exist"), Some(0), "{name}");
         scene.over(&["holder", "waiter"]);
     });
 }
@@ -191,9 +153,12 @@ fn a_lost_wake_up_delays_the_queue_by_at_most_one_lease() {
 
 #[test]
 fn a_request_that_arrives_late_does_not_affect_the_next_holder() {
-    let late = |flavour, kind| {
-        println!("{flavour}, {kind:?}");
-        let scene = Scene::new(flavour);
+    let kinds = [
+        ("attempt", Kind::TryAcquire),
+        ("renewal", Kind::Renew),
+        ("release", Kind::Release),
+    ];
+    on_each_case(&kinds, |scene, name, kind| {
         let case = scene.proxy.next(kind, Fault::HoldRequest);
         let first = scene.holder(&[]);
         if kind == Kind::Renew {
@@ -205,18 +170,10 @@ fn a_request_that_arrives_late_does_not_affect_the_next_holder() {
         let second = scene.holder(&[]);
         let owner_id = scene.row("owner_id");
         case.let_go();
-        scene.renewed();
-        scene.renewed();
-        assert_eq!(scene.row("owner_id"), owner_id, "{flavour}, {kind:?}");
+        wait_renewals(&scene.database, 2);
+        assert_eq!(scene.row("owner_id"), owner_id, "{name}");
         second.unharmed();
         scene.over(&["holder", "holder"]);
-    };
-    on_each(|flavour| {
-        thread::scope(|scope| {
-            for kind in [Kind::TryAcquire, Kind::Renew, Kind::Release] {
-                scope.spawn(move || late(flavour, kind));
-            }
-        });
     });
 }
 
@@ -242,29 +199,28 @@ fn a_response_to_another_request_is_never_accepted() {
     on_each(|flavour| {
         let scene = Scene::new(flavour);
         // Records the response to an attempt and the response to a release, to replay these responses later.
-        let [grant, release] = [Kind::TryAcquire, Kind::Release]
-            .map(|kind| scene.proxy.next(kind, Fault::Drip(Duration::ZERO)));
+        let record = |kind| scene.proxy.next(kind, Fault::Drip(Duration::ZERO));
+        let [grant, release] = [Kind::TryAcquire, Kind::Release].map(record);
         scene.faulty("holder", &[], "").run().expect(0, "", "");
         let holder = scene.exec("owner", &[], "read -r word < \"$3\"");
         let go = scene.stage.fifo("owner");
         let holder = holder.arg(&go).start();
         eventually("the owner runs", || scene.witness().contains("owner"));
-        scene
-            .proxy
-            .every(Kind::TryAcquire, Fault::Respond(grant.response()));
+        let replay = Fault::Respond(grant.response());
+        let replayed = scene.proxy.every(Kind::TryAcquire, replay);
         let options = ["--wait", "0", "--connect-timeout", "0"];
         let outcome = scene.faulty("thief", &options, "").run();
         assert_eq!(outcome.status, Some(69), "{flavour}: {outcome:#?}");
         write_message(&go, "on");
         holder.wait().expect(0, "", "");
+        replayed.lift();
 
-        let other = Scene::new(flavour);
-        let holder = other.holder(&[]);
+        let holder = scene.holder(&[]);
         let replay = Fault::Respond(release.response());
-        let case = other.proxy.next(Kind::Release, replay);
+        let replayed = scene.proxy.next(Kind::Release, replay);
         holder.unharmed();
-        case.wait();
-        other.free();
-        scene.over(&["holder", "owner"]);
+        replayed.wait();
+        scene.free();
+        scene.over(&["holder", "owner", "holder"]);
     });
 }

@@ -5,10 +5,12 @@ use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
 use testkit::cli_runner::eventually;
 use testkit::command::is_alive;
-use testkit::proxy::Kind;
-use testkit::servers::{SESSIONS, Server};
+use testkit::proxy::{AcceptMode, Kind};
+use testkit::servers::{SESSIONS, Server, shared};
 
 use super::{Scene, on_each};
+
+const RENEWED: &str = "init is renewed again after ";
 
 /// Undoes a fault of the server.
 type Undo = Box<dyn FnOnce()>;
@@ -23,37 +25,27 @@ const REFUSALS: [Refusal; 4] = [
     ("too many connections (1040)", full),
 ];
 
+/// Runs `statement` as root, and returns an [`Undo`] that runs `undo` in the same session.
+fn changed(mut admin: Conn, statement: &str, undo: &'static str) -> Undo {
+    eventually(statement, || admin.query_drop(statement).is_ok());
+    Box::new(move || admin.query_drop(undo).expect("root has the privilege"))
+}
+
 fn read_only(server: &Server, _: &Scene) -> Undo {
-    let mut admin = server.admin();
     let set = "SET GLOBAL read_only=1";
-    admin.query_drop(set).expect("root has the privilege");
-    Box::new(move || {
-        let reset = "SET GLOBAL read_only=0";
-        admin.query_drop(reset).expect("root has the privilege");
-    })
+    changed(server.admin(), set, "SET GLOBAL read_only=0")
 }
 
 fn read_lock(server: &Server, _: &Scene) -> Undo {
-    let mut admin = server.admin();
     let lock = "FLUSH TABLES WITH READ LOCK";
-    admin.query_drop(lock).expect("root has the privilege");
-    Box::new(move || {
-        admin
-            .query_drop("UNLOCK TABLES")
-            .expect("root has the privilege");
-    })
+    changed(server.admin(), lock, "UNLOCK TABLES")
 }
 
 fn row_lock(_: &Server, scene: &Scene) -> Undo {
-    row_locked(scene)
-}
-
-fn row_locked(scene: &Scene) -> Undo {
     let mut admin = scene.database.admin_conn();
     admin.query_drop("BEGIN").expect("root has the privilege");
     let lock = "SELECT token FROM dlock_lock FOR UPDATE";
-    eventually("the row can be locked", || admin.query_drop(lock).is_ok());
-    Box::new(move || drop(admin))
+    changed(admin, lock, "ROLLBACK")
 }
 
 /// Resets the holder's connection and opens all connections that the server allows, which prevents a reconnect.
@@ -63,22 +55,23 @@ fn full(server: &Server, scene: &Scene) -> Undo {
     let mut admin = server.admin();
     let options = Opts::from_url(&scene.database.url()).expect("a URL");
     let mut others = Vec::new();
+    let mut connects = || {
+        let conn = Conn::new(options.clone());
+        conn.map(|conn| others.push(conn)).is_ok()
+    };
     let limit = "SET GLOBAL max_connections=10";
     admin.query_drop(limit).expect("root has the privilege");
-    eventually("the server is full", || {
-        Conn::new(options.clone())
-            .map(|conn| others.push(conn))
-            .is_err()
-    });
+    eventually("the server is full", || !connects());
     // Resets the connection right after a renewal, so that enough time is left before the next renewal.
     let asked = scene.proxy.asked(Kind::Renew);
     scene.proxy.wait_asked(Kind::Renew, asked + 1);
+    // The holder cannot reconnect before the last connection is taken.
+    scene.proxy.door(AcceptMode::Silent);
     scene.proxy.reset();
-    eventually("the last connection is taken", || {
-        Conn::new(options.clone())
-            .map(|conn| others.push(conn))
-            .is_ok()
-    });
+    eventually("the last connection is taken", connects);
+    let connections = scene.proxy.connections();
+    scene.proxy.door(AcceptMode::Open);
+    scene.proxy.wait_connections(connections + 1);
     Box::new(move || {
         let reset = "SET GLOBAL max_connections=151";
         admin.query_drop(reset).expect("root has the privilege");
@@ -87,33 +80,20 @@ fn full(server: &Server, scene: &Scene) -> Undo {
 }
 
 #[test]
-fn a_refusal_shorter_than_the_lease_does_not_affect_the_command() {
+fn a_refusal_stops_the_command_only_if_it_is_longer_than_the_lease() {
     on_each(|flavour| {
         let server = Server::start(flavour, &[]);
         for (name, refuse) in REFUSALS {
             println!("{flavour}, {name}");
             let scene = Scene::on(&server);
-            let holder = scene.holder(&[]);
+            let holder = scene.holder(&["--ttl", "10s"]);
             let undo = refuse(&server, &scene);
             holder.running.wait_for_output("cannot renew init: ");
             undo();
-            holder
-                .running
-                .wait_for_output("init is renewed again after ");
+            holder.running.wait_for_output(RENEWED);
             holder.unharmed();
             scene.free();
-            scene.over(&["holder"]);
-        }
-    });
-}
 
-#[test]
-fn a_refusal_longer_than_the_lease_stops_the_command() {
-    on_each(|flavour| {
-        let server = Server::start(flavour, &[]);
-        for (name, refuse) in REFUSALS {
-            println!("{flavour}, {name}");
-            let scene = Scene::on(&server);
             let holder = scene.stubborn_holder("3s");
             let contender = scene.contender();
             scene.queued();
@@ -122,43 +102,30 @@ fn a_refusal_longer_than_the_lease_stops_the_command() {
             outcome.expect(76, "term\n", "cannot keep init: ");
             undo();
             assert_eq!(contender.wait().status, Some(0), "{flavour}, {name}");
-            scene.over(&["holder", "contender"]);
+            scene.over(&["holder", "holder", "contender"]);
         }
     });
 }
 
 /// `waiting::waiter_and_holder_survive_a_server_restart` has a waiter, which acquires nothing for a ttl.
 #[test]
-fn a_server_restart_within_the_lease_does_not_affect_the_command() {
+fn a_restart_does_not_affect_the_command_and_a_server_that_stays_down_stops_it() {
     on_each(|flavour| {
         let mut server = Server::start(flavour, &[]);
+        let scene = Scene::on(&server);
         for is_graceful in [false, true] {
             println!("{flavour}, graceful: {is_graceful}");
-            let scene = Scene::on(&server);
             let holder = scene.holder(&["--ttl", "1m"]);
             if is_graceful {
-                server
-                    .admin()
-                    .query_drop("SHUTDOWN")
-                    .expect("root has the privilege");
+                let shut_down = server.admin().query_drop("SHUTDOWN");
+                shut_down.expect("root has the privilege");
                 let pid = server.pid().to_string();
                 eventually("the server has exited", || !is_alive(&pid));
             }
             server.restart();
-            holder
-                .running
-                .wait_for_output("init is renewed again after ");
+            holder.running.wait_for_output(RENEWED);
             holder.unharmed();
-            scene.over(&["holder"]);
         }
-    });
-}
-
-#[test]
-fn a_crashed_server_that_stays_down_stops_the_command() {
-    on_each(|flavour| {
-        let server = Server::start(flavour, &[]);
-        let scene = Scene::on(&server);
         let holder = scene.stubborn_holder("3s");
         let waiter = scene.exec("waiter", &["--wait", "1s"], "").start();
         scene.queued();
@@ -166,7 +133,7 @@ fn a_crashed_server_that_stays_down_stops_the_command() {
         let outcome = holder.running.wait();
         outcome.expect(76, "term\n", "cannot keep init: ");
         waiter.wait().expect(75, "", "gave up after 1s");
-        scene.over(&["holder"]);
+        scene.over(&["holder"; 3]);
     });
 }
 
@@ -184,13 +151,11 @@ fn holder_and_waiter_retry_a_killed_query_or_connection() {
             // renews.
             kill_session(&mut admin, &scene, kill, "GET_LOCK");
             scene.proxy.wait_asked(Kind::WaitTurn, 2);
-            let undo = row_locked(&scene);
+            let undo = row_lock(shared(flavour), &scene);
             kill_session(&mut admin, &scene, kill, "renewals");
             holder.running.wait_for_output("cannot renew init: ");
             undo();
-            holder
-                .running
-                .wait_for_output("init is renewed again after ");
+            holder.running.wait_for_output(RENEWED);
             holder.unharmed();
             assert_eq!(waiter.wait().status, Some(0), "{flavour}, {kill}");
             scene.over(&["holder", "waiter"]);
@@ -219,77 +184,45 @@ const ERRORS: [u16; 8] = [1213, 1205, 1180, 1021, 1290, 1317, 1047, 1105];
 
 /// Makes every update of the row fail with `code`.
 fn failing(scene: &Scene, code: u16) -> Undo {
-    let mut admin = scene.database.admin_conn();
     let trigger = format!(
         "CREATE TRIGGER refuse BEFORE UPDATE ON dlock_lock FOR EACH ROW \
          SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO={code},MESSAGE_TEXT='refused'"
     );
-    admin.query_drop(trigger).expect("root has the privilege");
-    Box::new(move || {
-        admin
-            .query_drop("DROP TRIGGER refuse")
-            .expect("root has the privilege");
-    })
+    changed(scene.database.admin_conn(), &trigger, "DROP TRIGGER refuse")
 }
 
 #[test]
-fn an_attempt_that_fails_with_a_server_error_is_retried() {
+fn an_attempt_or_renewal_that_fails_with_a_server_error_is_retried() {
     on_each(|flavour| {
         let scene = Scene::new(flavour);
         for code in ERRORS {
             println!("{flavour}, {code}");
             let undo = failing(&scene, code);
             let asked = scene.proxy.asked(Kind::TryAcquire);
-            let late = scene.faulty("late", &[], "").start();
+            // The ttl is long, since a busy server may take a second to create or drop a trigger.
+            let holder = scene.start("holder", &["--ttl", "10s"], "");
             scene.proxy.wait_asked(Kind::TryAcquire, asked + 2);
             undo();
-            assert_eq!(late.wait().status, Some(0), "{flavour}, {code}");
-        }
-        scene.over(&["late"; ERRORS.len()]);
-    });
-}
+            holder.is_up();
 
-#[test]
-fn a_server_error_during_a_renewal_does_not_affect_the_command() {
-    on_each(|flavour| {
-        let scene = Scene::new(flavour);
-        // The ttl is long, since a busy server may take a second to create or drop a trigger.
-        let holder = scene.holder(&["--ttl", "10s"]);
-        for code in ERRORS {
-            println!("{flavour}, {code}");
             let undo = failing(&scene, code);
             let asked = scene.proxy.asked(Kind::Renew);
             scene.proxy.wait_asked(Kind::Renew, asked + 2);
             undo();
             scene.renewed();
+            holder.unharmed();
         }
-        holder.unharmed();
         scene.free();
+        scene.over(&["holder"; ERRORS.len()]);
     });
 }
 
 #[test]
-fn a_dropped_table_stops_the_holder_in_time() {
+fn a_deleted_record_is_written_again_and_a_dropped_table_stops_the_holder_in_time() {
     on_each(|flavour| {
         let scene = Scene::new(flavour);
-        let holder = scene.stubborn_holder("3s");
         let mut admin = scene.database.admin_conn();
-        eventually("no other session locks the table", || {
-            admin.query_drop("DROP TABLE dlock_lock").is_ok()
-        });
-        let outcome = holder.running.wait();
-        outcome.expect(76, "term\n", "cannot keep init: ");
-        assert_eq!(scene.contender().wait().status, Some(0), "{flavour}");
-        scene.over(&["holder", "contender"]);
-    });
-}
-
-#[test]
-fn a_deleted_record_is_written_again_by_the_holder() {
-    on_each(|flavour| {
-        let scene = Scene::new(flavour);
-        let holder = scene.stubborn_holder("3s");
-        let mut admin = scene.database.admin_conn();
+        let holder = scene.holder(&["--ttl", "3s"]);
         eventually("no other session locks the row", || {
             admin.query_drop("DELETE FROM dlock_lock").is_ok()
         });
@@ -297,6 +230,14 @@ fn a_deleted_record_is_written_again_by_the_holder() {
         let outcome = holder.end();
         outcome.expect(4, "", "the database has lost the grant of init");
         assert_eq!(scene.contender().wait().status, Some(0), "{flavour}");
-        scene.over(&["holder", "contender"]);
+
+        let holder = scene.stubborn_holder("3s");
+        eventually("no other session locks the table", || {
+            admin.query_drop("DROP TABLE dlock_lock").is_ok()
+        });
+        let outcome = holder.running.wait();
+        outcome.expect(76, "term\n", "cannot keep init: ");
+        assert_eq!(scene.contender().wait().status, Some(0), "{flavour}");
+        scene.over(&["holder", "contender", "holder", "contender"]);
     });
 }

@@ -2,30 +2,39 @@
 //! id of the record. The other mutant takes the lease over because it trusts the server's clock alone.
 
 use mysql::prelude::Queryable;
+use testkit::servers::Flavour;
 
 use super::scene::{ScenarioResult, compare};
 
 #[test]
 fn without_the_read_back_every_attempt_counts_as_granted() {
-    compare("owner_id", ScenarioResult::TwoAlive, 1, |scene| {
-        let port = scene.database.port;
-        let _holder = scene.holder(scene.exec(port));
-        ScenarioResult::of_next(&scene.next(scene.exec(port).arg("-n")).wait())
-    });
+    compare(
+        &Flavour::ALL,
+        &[("owner_id", ScenarioResult::TwoAlive)],
+        |scene| {
+            let port = scene.database.port;
+            let _holder = scene.holder(scene.exec(port));
+            ScenarioResult::of_next(&scene.next(scene.exec(port).arg("-n")).wait())
+        },
+    );
 }
 
 #[test]
 fn without_the_local_clock_a_server_clock_jump_creates_a_second_holder() {
-    compare("clock", ScenarioResult::TwoAlive, 1, |scene| {
-        let port = scene.database.port;
-        let _holder = scene.holder(scene.exec(port).args(["--ttl", "1m"]));
-        // An earlier expiry time in the row has the same effect as a jump of the server's clock. The tests in `clocks`
-        // change the clock.
-        scene
-            .database
-            .admin_conn()
-            .query_drop("UPDATE dlock_lock SET expires_at=expires_at-INTERVAL 1 HOUR")
-            .expect("the row can be changed");
-        ScenarioResult::of_next(&scene.next(scene.exec(port).arg("-n")).wait())
-    });
+    compare(
+        &Flavour::ALL,
+        &[("clock", ScenarioResult::TwoAlive)],
+        |scene| {
+            let port = scene.database.port;
+            let _holder = scene.holder(scene.exec(port).args(["--ttl", "1m"]));
+            // An earlier expiry time in the row has the same effect as a jump of the server's clock. The tests in `clocks`
+            // change the clock.
+            scene
+                .database
+                .admin_conn()
+                .query_drop("UPDATE dlock_lock SET expires_at=expires_at-INTERVAL 1 HOUR")
+                .expect("the row can be changed");
+            ScenarioResult::of_next(&scene.next(scene.exec(port).arg("-n")).wait())
+        },
+    );
 }

@@ -5,60 +5,66 @@ use testkit::cli_runner::{Dlock, eventually};
 use testkit::command::signal;
 use testkit::compiler::preload;
 use testkit::proxy::{Fault, Kind, Proxy};
+use testkit::servers::Flavour;
 
-use super::scene::{ScenarioResult, Scene, compare};
-
-#[test]
-fn without_the_monitor_the_command_of_a_killed_dlock_overlaps_the_next_command() {
-    compare("monitor", ScenarioResult::TwoAlive, 1, |scene| {
-        after_signal(scene, "KILL")
-    });
-}
+use super::scene::{ScenarioResult, compare};
 
 #[test]
-fn without_the_monitor_the_command_of_a_frozen_dlock_overlaps_the_next_command() {
-    compare("monitor", ScenarioResult::TwoAlive, 1, |scene| {
-        after_signal(scene, "STOP")
-    });
-}
-
-fn after_signal(scene: &Scene, signal: &str) -> ScenarioResult {
-    let port = scene.database.port;
-    let holder = scene.holder(scene.exec(port).args(["--ttl", "2s"]));
-    let waiter = scene.waiter();
-    holder.signal(signal);
-    ScenarioResult::of_next(&waiter.wait())
+fn without_the_monitor_the_command_of_a_killed_or_frozen_dlock_overlaps_the_next_command() {
+    let flavours = [Flavour::of_this_test()];
+    for signal in ["KILL", "STOP"] {
+        println!("after SIG{signal}");
+        let mutant = [("monitor", ScenarioResult::TwoAlive)];
+        compare(&flavours, &mutant, |scene| {
+            let holder = scene.holder(scene.exec(scene.database.port).args(["--ttl", "2s"]));
+            let waiter = scene.waiter();
+            holder.signal(signal);
+            ScenarioResult::of_next(&waiter.wait())
+        });
+    }
 }
 
 #[test]
 fn without_signals_to_a_ward_the_script_of_a_killed_dlock_overlaps_the_next_command() {
-    compare("ward", ScenarioResult::TwoAlive, 1, |scene| {
-        let script = scene.script();
-        let waiter = scene.waiter();
-        signal(script.holder, "KILL");
-        ScenarioResult::of_next(&waiter.wait())
-    });
+    compare(
+        &[Flavour::of_this_test()],
+        &[("ward", ScenarioResult::TwoAlive)],
+        |scene| {
+            let script = scene.script();
+            let waiter = scene.waiter();
+            signal(script.holder, "KILL");
+            ScenarioResult::of_next(&waiter.wait())
+        },
+    );
 }
 
 /// A process of the script has left the tree before the script ends.
 #[test]
 fn without_the_search_for_strays_a_process_of_a_script_overlaps_the_next_command() {
-    compare("strays", ScenarioResult::TwoAlive, 1, |scene| {
-        let script = scene.script();
-        let waiter = scene.waiter();
-        signal(script.pid, "KILL");
-        ScenarioResult::of_next(&waiter.wait())
-    });
+    compare(
+        &[Flavour::of_this_test()],
+        &[("strays", ScenarioResult::TwoAlive)],
+        |scene| {
+            let script = scene.script();
+            let waiter = scene.waiter();
+            signal(script.pid, "KILL");
+            ScenarioResult::of_next(&waiter.wait())
+        },
+    );
 }
 
 #[test]
 fn without_waiting_for_the_tree_leftover_processes_overlap_the_next_command() {
-    compare("tree", ScenarioResult::TwoAlive, 1, |scene| {
-        let _holder = scene.holder(scene.exec(scene.database.port));
-        let waiter = scene.waiter();
-        scene.let_go();
-        ScenarioResult::of_next(&waiter.wait())
-    });
+    compare(
+        &[Flavour::of_this_test()],
+        &[("tree", ScenarioResult::TwoAlive)],
+        |scene| {
+            let _holder = scene.holder(scene.exec(scene.database.port));
+            let waiter = scene.waiter();
+            scene.let_go();
+            ScenarioResult::of_next(&waiter.wait())
+        },
+    );
 }
 
 /// The source of a library whose `kill` delays each SIGKILL, as if the machine were busy. The monitor kills the process
@@ -81,29 +87,33 @@ int kill(pid_t pid, int number) {
 /// because the proxy holds the contender's read request until the server has committed the renewal.
 #[test]
 fn without_the_margin_a_command_that_dies_slowly_overlaps_the_next_command() {
-    compare("margin", ScenarioResult::TwoAlive, 20, |scene| {
-        let port = scene.database.port;
-        let (proxy, contenders) = (Proxy::to(port), Proxy::to(port));
-        let dlock = scene.exec(proxy.port()).args(["--ttl", "3s"]);
-        let dlock = dlock.env("LD_PRELOAD", preload(&scene.stage, SLOW_KILL));
-        let _holder = scene.holder(dlock);
+    compare(
+        &[Flavour::of_this_test()],
+        &[("margin", ScenarioResult::TwoAlive)],
+        |scene| {
+            let port = scene.database.port;
+            let (proxy, contenders) = (Proxy::to(port), Proxy::to(port));
+            let dlock = scene.exec(proxy.port()).args(["--ttl", "3s"]);
+            let dlock = dlock.env("LD_PRELOAD", preload(&scene.stage, SLOW_KILL));
+            let _holder = scene.holder(dlock);
 
-        let url = scene.database.url_through(contenders.port());
-        let next = Dlock::new(["exec", "-a", "init"]).env("DLOCK_URL", url);
-        let next = scene.next(next);
-        next.wait_for_output("init is held by");
-        eventually("the contender waits for the queue lock or has it", || {
-            contenders.asked(Kind::WaitTurn) > 0 || contenders.asked(Kind::Get) > 2
-        });
-        scene.take_queue_lock_away();
+            let url = scene.database.url_through(contenders.port());
+            let next = Dlock::new(["exec", "-a", "init"]).env("DLOCK_URL", url);
+            let next = scene.next(next);
+            next.wait_for_output("init is held by");
+            eventually("the contender waits for the queue lock or has it", || {
+                contenders.asked(Kind::WaitTurn) > 0 || contenders.asked(Kind::Get) > 2
+            });
+            scene.take_queue_lock_away();
 
-        let read = contenders.next(Kind::Get, Fault::HoldRequest);
-        read.wait();
-        let last = proxy.next(Kind::Renew, Fault::HoldResponse);
-        proxy.every(Kind::Renew, Fault::LoseRequest);
-        last.wait();
-        read.let_go();
-        last.let_go();
-        ScenarioResult::of_next(&next.wait())
-    });
+            let read = contenders.next(Kind::Get, Fault::HoldRequest);
+            read.wait();
+            let last = proxy.next(Kind::Renew, Fault::HoldResponse);
+            proxy.every(Kind::Renew, Fault::LoseRequest);
+            last.wait();
+            read.let_go();
+            last.let_go();
+            ScenarioResult::of_next(&next.wait())
+        },
+    );
 }

@@ -5,16 +5,17 @@
 
 use std::env;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::path::PathBuf;
 use std::thread;
 
-use testkit::cli_runner::{Dlock, eventually};
+use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::read_message;
 use testkit::holder::Holder;
-use testkit::proxy::{AcceptMode, Fault, Kind, Proxy};
+use testkit::proxy::{AcceptMode, Case, Fault, Kind, Proxy};
 use testkit::servers::{Flavour, Server};
 
 use super::scene::{ScenarioResult, Scene};
+use crate::faults::on_each;
 use crate::old_replica::copy;
 
 /// Environment variable with the number of rounds on both kinds of servers together.
@@ -41,13 +42,14 @@ fn no_waiter_starts_beside_the_holder_of_a_grant_that_a_fail_over_has_lost() {
     thread::scope(|scope| {
         for flavour in Flavour::ALL {
             scope.spawn(move || {
+                let replica = Server::start(flavour, &[]);
                 let rounds = rounds / 2;
-                let sound = overlaps(flavour, "", 0..rounds);
+                let sound = overlaps(&replica, "", 0..rounds);
                 let (mut of_mutant, mut broken) = (0, 0);
                 // On a busy machine, the waiter may start so late that the holder is dead.
                 while of_mutant < MUTANT_ROUNDS && (broken == 0 || of_mutant < rounds) {
-                    let next = of_mutant + LANES;
-                    broken += overlaps(flavour, "lostgrant", of_mutant..next);
+                    let next = of_mutant + rounds.clamp(1, LANES);
+                    broken += overlaps(&replica, "lostgrant", of_mutant..next);
                     of_mutant = next;
                 }
                 println!(
@@ -61,131 +63,127 @@ fn no_waiter_starts_beside_the_holder_of_a_grant_that_a_fail_over_has_lost() {
     });
 }
 
-/// Returns the number of `rounds` in which two commands were alive at the same time.
-fn overlaps(flavour: Flavour, without: &str, rounds: Range<u32>) -> usize {
+/// Returns the number of `rounds` in which two commands were alive at the same time after a fail-over to `replica`.
+fn overlaps(replica: &Server, without: &str, rounds: Range<u32>) -> usize {
+    let lane = |lane: u32| {
+        let own = rounds.clone().skip(lane as usize).step_by(LANES as usize);
+        let is_overlap = |round| match round % 2 {
+            0 => overlaps_after_fail_over(replica, without, Reach::Nothing),
+            _ => overlaps_after_fail_over(replica, without, Reach::Replica),
+        };
+        own.filter(|round| is_overlap(*round)).count()
+    };
     thread::scope(|scope| {
+        let lane = &lane;
         let lanes: Vec<_> = (0..LANES)
-            .map(|lane| {
-                let own = rounds.clone().skip(lane as usize).step_by(LANES as usize);
-                scope.spawn(move || {
-                    own.filter(|round| round_of(flavour, without, *round))
-                        .count()
-                })
-            })
+            .map(|number| scope.spawn(move || lane(number)))
             .collect();
         let counts = lanes.into_iter().map(thread::ScopedJoinHandle::join);
         counts.map(|count| count.expect("the rounds end")).sum()
     })
 }
 
-/// Returns true if two commands were alive at the same time. The rounds alternate between the kinds of [`Reach`].
-fn round_of(flavour: Flavour, without: &str, round: u32) -> bool {
-    let reach = match round % 2 {
-        0 => Reach::Nothing,
-        _ => Reach::Replica,
-    };
-    let scene = Scene::new(flavour, without);
-    let loss = Loss::FailOver(replica(flavour));
-    kill_right_after_a_grant(&scene, loss, reach) == ScenarioResult::TwoAlive
+/// A replica without the grant replaces the server.
+fn overlaps_after_fail_over(replica: &Server, without: &str, reach: Reach) -> bool {
+    let scene = Scene::new(replica.flavour(), without);
+    let lost = LostGrant::sent(&scene, "10s", reach);
+    let port = copy(&scene.database, replica).port;
+    lost.executed();
+    lost.result(port) == ScenarioResult::TwoAlive
 }
 
+/// The server continues with its data from before the grants, under the same name and port.
 #[test]
 fn no_waiter_starts_beside_the_holder_of_a_grant_that_a_restored_snapshot_lacks() {
-    thread::scope(|scope| {
-        for flavour in Flavour::ALL {
-            for (without, reach, expected) in [
-                ("", Reach::Nothing, ScenarioResult::Clean),
-                ("", Reach::Replica, ScenarioResult::Clean),
-                ("lostgrant", Reach::Nothing, ScenarioResult::TwoAlive),
-            ] {
+    on_each(|flavour| {
+        let mut server = Server::start(flavour, &[]);
+        let port = server.port();
+        let cases = [
+            ("", Reach::Nothing, ScenarioResult::Clean),
+            ("", Reach::Replica, ScenarioResult::Clean),
+            ("lostgrant", Reach::Nothing, ScenarioResult::TwoAlive),
+        ];
+        let scenes = cases.map(|(without, ..)| Scene::on(server.database("restored"), without));
+        let lost: Vec<_> = (scenes.iter().zip(cases))
+            // A restore takes some seconds.
+            .map(|(scene, (_, reach, _))| LostGrant::sent(scene, "20s", reach))
+            .collect();
+        server.snapshot();
+        lost.iter().for_each(LostGrant::executed);
+        server.restore();
+        thread::scope(|scope| {
+            for (lost, (without, _, expected)) in lost.into_iter().zip(cases) {
                 scope.spawn(move || {
-                    let mut server = Server::start(flavour, &[]);
-                    let scene = Scene::on(server.database("restored"), without);
-                    let loss = Loss::Restore(&mut server);
-                    let result = kill_right_after_a_grant(&scene, loss, reach);
+                    let result = lost.result(port);
                     assert_eq!(result, expected, "{flavour} without {without:?}");
                 });
             }
-        }
+        });
     });
-}
-
-/// Returns the server of this flavour that replaces the shared server.
-fn replica(flavour: Flavour) -> &'static Server {
-    static MARIADB: OnceLock<Server> = OnceLock::new();
-    static MYSQL: OnceLock<Server> = OnceLock::new();
-    let server = match flavour {
-        Flavour::MariaDb => &MARIADB,
-        Flavour::MySql => &MYSQL,
-    };
-    server.get_or_init(|| Server::start(flavour, &[]))
-}
-
-/// How the database loses a grant.
-enum Loss<'a> {
-    /// A replica without the grant replaces the server.
-    FailOver(&'a Server),
-    /// The server continues with its data from before the grant, under the same name and port.
-    Restore(&'a mut Server),
 }
 
 /// A holder is granted the lease while a waiter waits for the queue lock. The server dies immediately, and the database
 /// loses the grant. Its record is then as the waiter has read it, except that it is free.
-fn kill_right_after_a_grant(scene: &Scene, loss: Loss, reach: Reach) -> ScenarioResult {
-    // A restore takes some seconds. The mutant waits for 3 seconds, because the queue entry of the holder came first, and
-    // on a busy machine it reconnects late.
-    let ttl = [
-        "--ttl",
-        if matches!(loss, Loss::Restore(_)) {
-            "20s"
-        } else {
-            "10s"
-        },
-    ];
-    let (proxy, holders) = (
-        Proxy::to(scene.database.port),
-        Proxy::to(scene.database.port),
-    );
-    let url = scene.database.url_through(proxy.port());
-    let first = Holder::start(Dlock::new(["exec"]).env("DLOCK_URL", url), &ttl);
+struct LostGrant<'a> {
+    scene: &'a Scene,
+    reach: Reach,
+    holder: Running,
+    holders: Proxy,
+    ready: PathBuf,
+    grant: Case,
+    next: Running,
+    waiters: Proxy,
+}
 
-    let ready = scene.stage.fifo("ready");
-    let holder = scene.start_command(scene.exec(holders.port()).args(ttl), &ready);
-    holders.wait_asked(Kind::WaitTurn, 1);
-    let mut next = scene.next(scene.exec(proxy.port()).args(ttl));
-    proxy.wait_asked(Kind::WaitTurn, 1);
+impl<'a> LostGrant<'a> {
+    /// Starts the holder and the waiter. The proxy has the holder's request for the grant.
+    fn sent(scene: &'a Scene, ttl: &str, reach: Reach) -> Self {
+        let ttl = ["--ttl", ttl];
+        let [holders, waiters] = [(); 2].map(|()| Proxy::to(scene.database.port));
+        let url = scene.database.url_through(waiters.port());
+        let first = Holder::start(Dlock::new(["exec"]).env("DLOCK_URL", url), &ttl);
+        let ready = scene.stage.fifo("ready");
+        let holder = scene.start_command(scene.exec(holders.port()).args(ttl), &ready);
+        holders.wait_asked(Kind::WaitTurn, 1);
+        let next = scene.next(scene.exec(waiters.port()).args(ttl));
+        waiters.wait_asked(Kind::WaitTurn, 1);
+        let grant = holders.next(Kind::TryAcquire, Fault::HoldRequest);
+        first.end();
+        grant.wait();
+        Self {
+            scene,
+            reach,
+            holder,
+            holders,
+            ready,
+            grant,
+            next,
+            waiters,
+        }
+    }
 
-    let grant = holders.next(Kind::TryAcquire, Fault::HoldRequest);
-    first.end();
-    grant.wait();
-    let mut port = scene.database.port;
-    let restored = match loss {
-        Loss::FailOver(replica) => {
-            port = copy(&scene.database, replica).port;
-            None
+    /// Lets the server execute the request, and waits until the holder's command runs.
+    fn executed(&self) {
+        self.grant.let_go();
+        assert_eq!(read_message(&self.ready), "up");
+        if self.reach == Reach::Nothing {
+            self.holders.door(AcceptMode::Refused);
         }
-        Loss::Restore(server) => {
-            server.snapshot();
-            Some(server)
+    }
+
+    /// Connects both to the server on `port`, which has lost the grant, and waits for the end of the waiter.
+    fn result(mut self, port: u16) -> ScenarioResult {
+        for proxy in [&self.holders, &self.waiters] {
+            proxy.retarget(port);
+            proxy.reset();
         }
-    };
-    grant.let_go();
-    assert_eq!(read_message(&ready), "up");
-    if reach == Reach::Nothing {
-        holders.door(AcceptMode::Refused);
+        if self.reach == Reach::Replica {
+            eventually("the holder continues or the waiter has run", || {
+                let renewed = "is renewed again after";
+                self.holder.stderr_so_far().contains(renewed) || self.next.is_over()
+            });
+            self.scene.let_go();
+        }
+        ScenarioResult::of_next(&self.next.wait())
     }
-    if let Some(server) = restored {
-        server.restore();
-    }
-    for proxy in [&holders, &proxy] {
-        proxy.retarget(port);
-        proxy.reset();
-    }
-    if reach == Reach::Replica {
-        eventually("the holder continues or the waiter has run", || {
-            holder.stderr_so_far().contains("is renewed again after") || next.is_over()
-        });
-        scene.let_go();
-    }
-    ScenarioResult::of_next(&next.wait())
 }

@@ -5,11 +5,12 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::cli_runner::{Dlock, eventually};
 use testkit::command::write_message;
+use testkit::holder::status;
 use testkit::proxy::{AcceptMode, Case, Fault, Kind, error_packet};
 
-use super::{ends_within, no_overlap, one};
+use super::{no_overlap, one};
 use crate::faults::{Scene, on_each, on_each_case};
 
 /// An SQL expression for the name of the queue lock of the row's action.
@@ -68,11 +69,8 @@ fn error_response_to_a_grant_never_starts_a_command_on_an_old_lease() {
         let lost = scene.proxy.every(Kind::Renew, Fault::LoseRequest);
         let go = scene.stage.fifo("go");
         // The test and the command open the fifo for reading and writing, so neither of them blocks in `open`.
-        let mut go_on = File::options()
-            .read(true)
-            .write(true)
-            .open(&go)
-            .expect("the fifo can be opened");
+        let go_on = File::options().read(true).write(true).open(&go);
+        let mut go_on = go_on.expect("the fifo can be opened");
         let script = r#"trap '' TERM; exec 8<>"$3"; read -r word <&8; exit 4"#;
         let late = scene.faulty("late", &["--connect-timeout", "1m"], script);
         let late = late.arg(&go).start();
@@ -96,52 +94,32 @@ fn error_response_to_a_grant_never_starts_a_command_on_an_old_lease() {
     });
 }
 
-/// Starts a contender whose grant is committed, and revokes the lease as an operator before the contender has received
-/// the response. When this function returns, the proxy refuses connections.
-fn granted_and_released(scene: &Scene) -> Running {
-    let granted = grant_and_shut(scene, Vec::new());
-    let late = scene
-        .faulty("late", &["--connect-timeout", "1m"], "exit 4")
-        .start();
-    granted.wait();
-    let release = Dlock::on(&scene.database, ["release", "-a", "init", "--yes"]).run();
-    assert_eq!(release.status, Some(0), "{release:#?}");
-    late
-}
-
+/// The lease is revoked as an operator does, before the contender has received the response. Then the server returns.
 #[test]
-fn contender_whose_unknown_grant_was_revoked_limits_its_requests() {
-    const SECONDS: u64 = 3;
+fn contender_whose_unknown_grant_was_revoked_limits_its_requests_and_is_granted_again() {
+    const SECONDS: usize = 3;
     on_each(|flavour| {
         let scene = Scene::new(flavour);
-        let mut late = granted_and_released(&scene);
+        let granted = grant_and_shut(&scene, Vec::new());
+        let late = scene.faulty("late", &["--connect-timeout", "1m"], "exit 4");
+        let mut late = late.start();
+        granted.wait();
+        let release = Dlock::on(&scene.database, ["release", "-a", "init", "--yes"]).run();
+        assert_eq!(release.status, Some(0), "{release:#?}");
+
         let asked = || -> usize { KINDS.iter().map(|kind| scene.proxy.asked(*kind)).sum() };
         let before = asked();
         scene.proxy.door(AcceptMode::Open);
         scene.proxy.wait_asked(Kind::TryAcquire, 2);
-        let end = Instant::now() + Duration::from_secs(SECONDS);
+        let next = scene.exec("next", &["--wait", "20s"], "").start();
+        let end = Instant::now() + Duration::from_secs(SECONDS as u64);
         eventually("the measurement has ended", || {
             late.is_over() || Instant::now() >= end
         });
         let sent = asked() - before;
-        assert!(
-            sent <= 10 * usize::try_from(SECONDS).expect("the number fits"),
-            "{flavour}: {sent} requests in {SECONDS} s"
-        );
-        assert_eq!(late.wait().status, Some(4), "{flavour}");
-        scene.over(&["late"]);
-        scene.free();
-    });
-}
-
-#[test]
-fn action_whose_unknown_grant_was_revoked_is_granted_again() {
-    on_each(|flavour| {
-        let scene = Scene::new(flavour);
-        let late = granted_and_released(&scene);
-        scene.proxy.door(AcceptMode::Open);
-        scene.proxy.wait_asked(Kind::TryAcquire, 2);
-        let next = scene.exec("next", &["--wait", "20s"], "").run();
+        let limit = 10 * SECONDS;
+        assert!(sent <= limit, "{flavour}: {sent} requests in {SECONDS} s");
+        let next = next.wait();
         assert_eq!(next.status, Some(0), "{flavour}: {next:#?}");
         assert_eq!(late.wait().status, Some(4), "{flavour}");
         no_overlap(&scene, "after a release");
@@ -152,26 +130,20 @@ fn action_whose_unknown_grant_was_revoked_is_granted_again() {
 #[test]
 fn holder_whose_grant_response_was_lost_hands_over_to_a_waiter() {
     let cases = [
-        ("the grant's response", [Fault::LoseResponse].to_vec()),
+        ("the response", &[Fault::LoseResponse][..]),
+        ("the response and the connection", &[Fault::ResetAfter]),
         (
-            "the grant's response and the connection",
-            vec![Fault::ResetAfter],
-        ),
-        (
-            "the responses of the grant and of the renewal that confirms it",
-            vec![Fault::ResetAfter, Fault::ResetAfter],
+            "also the response of the renewal that confirms the grant",
+            &[Fault::ResetAfter, Fault::ResetAfter],
         ),
     ];
     on_each_case(&cases, |scene, name, faults| {
         for (kind, fault) in [Kind::TryAcquire, Kind::Renew].into_iter().zip(faults) {
-            scene.proxy.next(kind, fault);
+            scene.proxy.next(kind, fault.clone());
         }
         let holder = scene.holder(&["--ttl", "10m"]);
         let began = Instant::now();
-        let status = Dlock::on(&scene.database, ["status", "--json", "init"]).run();
-        let status: serde_json::Value =
-            serde_json::from_str(&status.stdout).expect("the output is JSON");
-        let lock = &status["locks"][0];
+        let lock = status(&scene.database);
         assert_eq!(lock["session_alive"], true, "{name}: {lock}");
         let has_queue_lock = format!(
             "SELECT has_queue_lock=1 AND session_id=IS_USED_LOCK({QUEUE_LOCK}) FROM dlock_lock"
@@ -214,15 +186,16 @@ fn time_limits_hold_while_the_outcome_of_a_grant_is_unknown() {
             scene.proxy.next(Kind::TryAcquire, Fault::ResetAfter);
             scene.proxy.every(Kind::Renew, Fault::LoseRequest);
         }
-        let late = scene.faulty("late", options, "").start();
+        let mut late = scene.faulty("late", options, "").start();
         scene.proxy.wait_asked(Kind::TryAcquire, 1);
-        let outcome = ends_within(late, LIMIT);
-        let outcome =
-            outcome.unwrap_or_else(|| panic!("{name} 1s: dlock still runs after {LIMIT:?}"));
-        assert!(
-            matches!(outcome.status, Some(69 | 75)),
-            "{name}: {outcome:#?}"
-        );
+        let until = Instant::now() + LIMIT;
+        eventually("dlock ends or the limit is over", || {
+            late.is_over() || Instant::now() >= until
+        });
+        assert!(late.is_over(), "{name}: dlock still runs after {LIMIT:?}");
+        let outcome = late.wait();
+        let is_limit = matches!(outcome.status, Some(69 | 75));
+        assert!(is_limit, "{name}: {outcome:#?}");
         scene.over(&[]);
     });
 }

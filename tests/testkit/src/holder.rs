@@ -66,6 +66,26 @@ pub fn renewals(database: &Database) -> u64 {
     column(database, "renewals").expect("the column is never NULL")
 }
 
+/// Waits until the lease has been renewed `times` more times.
+#[track_caller]
+pub fn wait_renewals(database: &Database, times: u64) {
+    let mut admin = database.admin_conn();
+    let mut renewals = || -> u64 {
+        let row = admin.query_first("SELECT renewals FROM dlock_lock");
+        row.expect("the table exists").expect("the row exists")
+    };
+    let before = renewals();
+    eventually("the lease is renewed", || renewals() >= before + times);
+}
+
+/// Returns the record of `init` from `dlock status --json`.
+#[track_caller]
+pub fn status(database: &Database) -> serde_json::Value {
+    let outcome = Dlock::on(database, ["status", "--json", "init"]).run();
+    let document = serde_json::from_str::<serde_json::Value>(&outcome.stdout);
+    document.unwrap_or_else(|error| panic!("{error}: {outcome:?}"))["locks"][0].clone()
+}
+
 /// Returns true if the lock is free.
 #[track_caller]
 pub fn is_free(database: &Database) -> bool {
