@@ -9,11 +9,11 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use tempfile::TempDir;
-use testkit::cli_runner::{Dlock, Running};
+use testkit::cli_runner::Dlock;
 use testkit::command::{Stage, read_message};
 use testkit::compiler::compile;
 use testkit::holder::steal;
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::{Flavour, shared};
 
 /// Source code of the program `crowd LEADERS EACH LOG READY`, which starts LEADERS Unix sessions, each with one leader
 /// and EACH other processes. When all processes have started, the first process writes `up` to READY. A process that
@@ -76,61 +76,25 @@ fn program() -> &'static Path {
     path
 }
 
-/// A holder of `init` whose command has started all processes of a process tree with 10 Unix sessions.
-struct Crowd {
-    running: Running,
-    stage: Stage,
-    size: usize,
-}
-
-impl Crowd {
-    fn start(database: &Database, each: usize, options: &str) -> Self {
-        let stage = Stage::new();
-        let ready = stage.fifo("ready");
-        let script = format!(r#"ulimit -n 64; exec "$0" exec -a init {options} -- "$@""#);
-        let running = Dlock::of(Path::new("/bin/sh"), ["-c", &script])
-            .env("DLOCK_URL", database.url())
-            .arg(env!("CARGO_BIN_EXE_dlock"))
-            .arg(program())
-            .args(["10", &each.to_string()])
-            .arg(stage.path("log"))
-            .arg(&ready)
-            .start();
-        assert_eq!(read_message(&ready), "up");
-        let size = 1 + 10 * (each + 1);
-        Self {
-            running,
-            stage,
-            size,
-        }
-    }
-
-    /// Returns the number of processes that have received SIGTERM so far.
-    fn stopped(&self) -> usize {
-        let log = fs::read(self.stage.path("log"));
-        log.expect("the command created the log").len()
-    }
-}
-
+/// In the second half of the test, dlock has 64 descriptors for 1001 processes.
 #[test]
-fn a_thousand_processes_get_sigterm_with_64_descriptors() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("crowd");
-    let crowd = Crowd::start(&database, 99, "--ttl=40s --grace=20s");
-    steal(&database);
-    let (log, size) = (crowd.stage.path("log"), crowd.size);
-    crowd.running.wait().expect(76, "", "lost init: ");
-    let log = fs::read_to_string(log).expect("the command created the log");
-    let of = |letter| log.chars().filter(|it| *it == letter).count();
-    assert_eq!((of('x'), of('l'), of('p')), (1, 10, 990), "{flavour}");
-    assert_eq!(log.len(), size, "{flavour}");
-}
-
-#[test]
-fn a_stop_without_a_free_descriptor_is_retried() {
+fn a_thousand_processes_get_sigterm_when_dlock_has_few_free_descriptors_again() {
     let database = shared(Flavour::of_this_test()).database("crowd");
-    let crowd = Crowd::start(&database, 4, "-v --ttl=40s --grace=20s");
-    let monitor = child_of(crowd.running.pid());
+    let stage = Stage::new();
+    let ready = stage.fifo("ready");
+    let script = r#"ulimit -n 64; exec "$0" exec -a init -v --ttl=40s --grace=20s -- "$@""#;
+    let running = Dlock::of(Path::new("/bin/sh"), ["-c", script])
+        .env("DLOCK_URL", database.url())
+        .arg(env!("CARGO_BIN_EXE_dlock"))
+        .arg(program())
+        .args(["10", "99"])
+        .arg(stage.path("log"))
+        .arg(&ready)
+        .start();
+    assert_eq!(read_message(&ready), "up");
+    let log = || fs::read_to_string(stage.path("log")).expect("the command created the log");
+
+    let monitor = child_of(running.pid());
     let limit = |number: u32| {
         let set = Command::new("prlimit")
             .args(["--pid", &monitor, &format!("--nofile={number}:64")])
@@ -139,17 +103,14 @@ fn a_stop_without_a_free_descriptor_is_retried() {
     };
     limit(3);
     steal(&database);
-    crowd.running.wait_for_output("sending SIGTERM (15)");
-    assert_eq!(
-        crowd.stopped(),
-        0,
-        "processes got SIGTERM despite the limit"
-    );
+    running.wait_for_output("sending SIGTERM (15)");
+    assert_eq!(log(), "", "processes got SIGTERM despite the limit");
     limit(64);
-    let (log, size) = (crowd.stage.path("log"), crowd.size);
-    crowd.running.wait().expect(76, "", "lost init: ");
-    let log = fs::read_to_string(log).expect("the command created the log");
-    assert_eq!(log.len(), size, "{log}");
+    running.wait().expect(76, "", "lost init: ");
+    let log = log();
+    let of = |letter| log.chars().filter(|it| *it == letter).count();
+    assert_eq!((of('x'), of('l'), of('p')), (1, 10, 990));
+    assert_eq!(log.len(), 1001);
 }
 
 fn child_of(pid: u32) -> String {

@@ -79,3 +79,24 @@ fn command_is_stopped_before_a_lease_that_cannot_be_renewed_expires() {
     signal(server.pid(), "CONT");
     outcome.expect(5, "term\n", "cannot release init: ");
 }
+
+#[test]
+fn holder_reconnects_after_its_session_is_killed_and_command_runs_on() {
+    for flavour in Flavour::ALL {
+        let database = shared(flavour).database("lease");
+        let holder = Holder::start(&database, "exit 4");
+        let mut admin = database.admin_conn();
+        for _ in 0..3 {
+            let session = admin.query_first("SELECT session_id FROM dlock_lock");
+            let session: Option<u64> = session.expect("the table exists");
+            let kill = format!("KILL {}", session.expect("the row exists"));
+            admin.query_drop(kill).expect("the session can be killed");
+            wait_renewals(&database, 1);
+        }
+        holder.running.signal("TERM");
+        let outcome = holder.running.wait();
+        let message = "the server has closed the connection of init; reconnecting";
+        outcome.expect(4, "term\n", message);
+        outcome.expect(4, "term\n", "is renewed again");
+    }
+}

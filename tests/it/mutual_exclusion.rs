@@ -7,8 +7,7 @@ use std::thread;
 
 use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
-use testkit::holder::Holder;
-use testkit::servers::{Flavour, Series, shared};
+use testkit::servers::{Series, shared};
 
 const CONTENDERS: usize = 20;
 
@@ -56,21 +55,4 @@ fn twenty_unlocked_processes_lose_increments() {
         assert!(status.expect("sh runs").success());
     });
     assert!(total < CONTENDERS, "{total} of {CONTENDERS}");
-}
-
-#[test]
-fn actions_do_not_block_each_other() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("apart");
-        let holder = Holder::on(&database, &[]);
-        for (action, status, stdout, stderr) in [
-            ("other", 0, "ran\n", ""),
-            ("init", 75, "", "init is held by"),
-        ] {
-            let exec = ["exec", "-n", "-a", action, "--", "echo", "ran"];
-            let outcome = Dlock::on(&database, exec).run();
-            outcome.expect(status, stdout, stderr);
-        }
-        holder.end().expect(3, "", "");
-    }
 }

@@ -2,7 +2,6 @@
 //! later grant and a later success are no proof of the own release.
 
 use std::net::TcpListener;
-use std::path::PathBuf;
 use std::thread;
 
 use mysql::prelude::Queryable;
@@ -39,9 +38,8 @@ struct Scene {
     action: String,
     proxy: Proxy,
     holder: Running,
-    go: PathBuf,
     more: &'static str,
-    _stage: Stage,
+    stage: Stage,
 }
 
 impl Scene {
@@ -52,7 +50,8 @@ impl Scene {
         let action = format!("behind-{}", proxy.port());
         let stage = Stage::new();
         let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-        let holder = Dlock::new(["exec", "-v", "-a", &action, "--ttl", "1m"])
+        // The holder must not notice the loss at a renewal, so renewals are rare.
+        let holder = Dlock::new(["exec", "-v", "-a", &action, "--ttl", "5m"])
             .env("DLOCK_URL", database.url_through(proxy.port()))
             .args(options)
             .args(["--", "sh", "-c", COMMAND, "sh"])
@@ -65,9 +64,8 @@ impl Scene {
             action,
             proxy,
             holder,
-            go,
             more,
-            _stage: stage,
+            stage,
         }
     }
 
@@ -83,7 +81,7 @@ impl Scene {
     }
 
     fn finish_command(&self) {
-        write_message(&self.go, "on");
+        write_message(&self.stage.path("go"), "on");
     }
 }
 

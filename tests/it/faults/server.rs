@@ -43,9 +43,13 @@ fn read_lock(server: &Server, _: &Scene) -> Undo {
 
 fn row_lock(_: &Server, scene: &Scene) -> Undo {
     let mut admin = scene.database.admin_conn();
-    admin.query_drop("BEGIN").expect("root has the privilege");
-    let lock = "SELECT token FROM dlock_lock FOR UPDATE";
-    changed(admin, lock, "ROLLBACK")
+    // A deadlock ends the transaction, so each attempt begins a new one.
+    eventually("the row can be locked", || {
+        let lock = ["BEGIN", "SELECT token FROM dlock_lock FOR UPDATE"];
+        lock.iter()
+            .all(|statement| admin.query_drop(statement).is_ok())
+    });
+    Box::new(move || drop(admin))
 }
 
 /// Resets the holder's connection and opens all connections that the server allows, which prevents a reconnect.

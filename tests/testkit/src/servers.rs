@@ -20,8 +20,8 @@ use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder};
 use url::form_urlencoded::byte_serialize;
 
-/// A release series of a server. The tests of the contract, of mutual exclusion, of the queue and of `dlock doctor` run
-/// on all series; the other tests run on one series of each [`Flavour`], or of one.
+/// A release series of a server. The tests of the contract, of mutual exclusion, of the order of the queue and of
+/// `dlock doctor` run on all series; the other tests run on one series of each [`Flavour`], or of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Series {
     MariaDb1011,
