@@ -126,8 +126,8 @@ fn a_take_over_waits_for_a_fenced_transaction_and_makes_the_old_token_stale(flav
     let mut transaction = scene.transaction(token).expect("the token is current");
     holder.running.crash();
     // One contender uses --fence, and the other contender does not.
-    let stage = Stage::new();
-    let log = stage.path("log");
+    let files = Stage::new();
+    let log = files.path("log");
     let script = r#"echo "$DLOCK_HOLDER" >> "$1""#;
     let next: Vec<Running> = [&["--holder=fenced", "--fence"][..], &["--holder=plain"]]
         .iter()
