@@ -23,7 +23,7 @@ impl Scene {
         let mut admin = database.admin_conn();
         let site = "CREATE TABLE site (id INT PRIMARY KEY, state TEXT)";
         admin.query_drop(site).expect("root has the privilege");
-        Self { admin, database }
+        Self { database, admin }
     }
 
     fn exec(&self, options: &[&str]) -> Dlock {
