@@ -335,7 +335,7 @@ fn token_increases_from_any_value_in_the_row() {
         let first = one.granted();
         assert_eq!(one.release_grant(first), Response::Released);
         let set_token = |token: u64| {
-            RealScene(database).change(&format!("UPDATE dlock_lock SET token={token}"))
+            RealScene(database).change(&format!("UPDATE dlock_lock SET token={token}"));
         };
         // If the tables have been restored from a backup, the row has an old token. If the server's clock has been
         // fast, the row has a high token.
