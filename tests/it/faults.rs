@@ -1,5 +1,5 @@
 //! Tests of network and server faults, on MariaDB and MySQL. Each test in the modules below belongs to a row of a table
-//! in dlock-topologies(7), and so does each test in `topologies`.
+//! in dlock-topologies(7), and so does each test in `clusters`.
 //!
 //! A [`Scene`] has the lock `init` in a separate database, a proxy that causes the faults, and a witness. The witness
 //! is a file to which every command writes its name. Every command also locks a second file until all processes of the
@@ -271,7 +271,7 @@ fn tests_and_rows_of_the_tables_of_the_documents_match() {
         let files = paths.filter(|path| path.is_file());
         files.flat_map(|path| names_in(&path)).collect()
     };
-    let described = ["tests/it/faults", "tests/it/topologies"].map(names_below);
+    let described = ["tests/it/faults", "tests/it/clusters"].map(names_below);
     for name in described.iter().flatten() {
         assert!(rows.contains(&**name), "no row for {name}");
     }

@@ -5,6 +5,7 @@
 mod bad_input;
 mod clients;
 mod clocks;
+mod clusters;
 mod completions;
 mod connection;
 mod contract;
@@ -72,7 +73,6 @@ mod stop_signal;
 mod store_contract;
 mod tables;
 mod tls;
-mod topologies;
 mod translation;
 mod tree;
 mod true_messages;

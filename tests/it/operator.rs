@@ -54,6 +54,8 @@ fn operator_is_the_service_account_or_the_person_or_the_account() {
     let host = host.to_string_lossy();
     let in_pod = with_token();
     let database = shared(Flavour::of_this_test()).database("operator");
+    let setup = Dlock::on(&database, ["setup", "-q"]).run();
+    setup.expect(0, "", "");
     let sudo: &[_] = &[("USER", "root"), ("SUDO_USER", "alice")];
     for (prepare, variables, operator, user) in [
         ("", &[("USER", "deploy")][..], "deploy", "deploy"),

@@ -445,7 +445,7 @@ pub(crate) struct Ready {
 impl Ready {
     /// Parses `ready pid=… port=… socket=… dir=… version=…`. Returns None if the line has a different format.
     fn parse(line: &str) -> Option<Self> {
-        let values = line.strip_prefix("ready ")?.split(' ');
+        let values = line.strip_prefix("ready ")?.splitn(5, ' ');
         let values = values.map(|word| word.split_once('='));
         let (names, values): (Vec<&str>, Vec<&str>) =
             values.collect::<Option<Vec<_>>>()?.into_iter().unzip();
