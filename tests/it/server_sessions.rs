@@ -203,7 +203,7 @@ fn with_ignore_nothing_is_noted_or_awaited(flavour: Flavour) {
     let exec = scene.exec().args(IGNORE).args(["--ttl", "10m"]);
     let (holder, _) = scene.start_script(exec, COMMAND);
     holder.signal("KILL");
-    let next = scene.next(&IGNORE).arg("-q").run();
+    let next = scene.next(&[&IGNORE[..], &["-q"]].concat()).run();
     next.expect(0, "2 statements\n", "");
 
     // A contender with this option ignores the sessions that an earlier run noted. The next contender ends them.
