@@ -16,7 +16,7 @@ use testkit::bench::sample::{mebibytes, percentile};
 use testkit::bench::site::Site;
 use testkit::bench::timing;
 use testkit::bench::traffic::traffic;
-use testkit::bench::{bare, dlock, host, rounds, sections, succeed};
+use testkit::bench::{bare, dlock, host, program, rounds, sections, succeed};
 use testkit::cli_runner::eventually;
 use testkit::servers::Flavour;
 
@@ -93,7 +93,7 @@ fn times(page: &mut Page, sites: &[Site; 2], etcd: &Etcd, folder: &Path) {
     );
     let mut flock = bare("flock");
     flock.arg(folder.join("f")).arg("true");
-    let mut version = bare(testkit::dlock());
+    let mut version = bare(program());
     version.arg("--version");
     let mut programs = vec![
         (

@@ -5,9 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use testkit::bench::bare;
 use testkit::bench::etcd::Etcd;
 use testkit::bench::site::Site;
+use testkit::bench::{bare, program};
 
 use crate::timestamp_command;
 use crate::zookeeper::{Client, ZooKeeper};
@@ -87,7 +87,7 @@ impl Competitor<'_> {
             exec
         };
         match self {
-            Self::Dlock(site) => exec(site, &testkit::dlock()),
+            Self::Dlock(site) => exec(site, program()),
             Self::Earlier(site, program) => exec(site, program),
             Self::Etcd(etcd) => etcd.client(&["lock", &lock.name]),
             Self::Flock => {
