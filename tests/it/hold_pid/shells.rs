@@ -65,7 +65,7 @@ fn no_shell_goes_on_without_the_lock() {
         ),
         ("init --url=nonsense", 64, "must begin with mysql://"),
     ];
-    // What dlock prints does not depend on the shell.
+    // The output does not depend on the shell, so each failure is tested in one shell.
     for ((options, status, why), shell) in failures.into_iter().zip(shells().iter().cycle()) {
         let script = format!(r#"set -e; eval "$("$dlock" hold {options} --pid $$)"; echo goes on"#);
         let outcome = start(&database, shell, &script).wait();
