@@ -33,6 +33,7 @@ impl Server {
         let entry = WaiterEntry {
             position: old.as_ref().map_or(last + 1, |old| old.position),
             owner_id,
+            since: old.as_ref().map_or(clock, |old| old.since),
             session: Some(session),
             last_poll: (queue_lock == QueueLock::Unavailable).then_some(clock),
             waits_again: old.as_ref().is_some_and(|old| old.waits_again),
@@ -94,14 +95,14 @@ impl Server {
         Some(self.passing.remove(index).1)
     }
 
-    /// Returns true if an entry with a mark came before `owner_id`, at a later position than `let_pass`.
+    /// Returns true if an entry with a mark came a tick before `owner_id`, at a later position than `let_pass`.
     pub(super) fn is_behind_mark(&self, owner_id: u8, let_pass: u64) -> bool {
-        self.waiters_before(Some(owner_id))
+        self.earlier_waiters(owner_id)
             .any(|entry| entry.is_marked(let_pass))
     }
 
-    /// Releases the queue lock if a waiter with a session and a mark came before `owner_id`, at a later position than
-    /// `let_pass`. Returns the position of that waiter.
+    /// Releases the queue lock if a waiter with a session and a mark came a tick before `owner_id`, at a later position
+    /// than `let_pass`. Returns the position of that waiter.
     pub(super) fn let_earlier_waiter_pass(
         &mut self,
         session: Session,
@@ -113,7 +114,7 @@ impl Server {
             true => 0,
             false => let_pass,
         };
-        let mut before = self.waiters_before(Some(owner_id));
+        let mut before = self.earlier_waiters(owner_id);
         let position = before
             .find(|entry| entry.is_marked(let_pass) && entry.session.is_some())?
             .position;
@@ -124,14 +125,22 @@ impl Server {
         Some(position)
     }
 
-    /// Returns true if a waiter came before `owner_id` that now waits for the queue lock, and that `owner_id` has not let
+    /// Returns true if a waiter came a tick before `owner_id` that now waits for the queue lock, and that `owner_id` has not let
     /// pass.
     pub(super) fn is_before_a_waiting_one(&self, owner_id: u8) -> bool {
         let waits = |entry: &WaiterEntry| {
             let waits = |session| self.waiting.contains(&session);
             entry.session.is_some_and(waits) && !self.let_pass.contains(&(owner_id, entry.position))
         };
-        self.waiters_before(Some(owner_id)).any(waits)
+        self.earlier_waiters(owner_id).any(waits)
+    }
+
+    /// Returns the entries before the one of `owner_id` that are at least a tick older, so more than a second.
+    fn earlier_waiters(&self, owner_id: u8) -> impl Iterator<Item = &WaiterEntry> {
+        let own = self.queue.iter().find(|entry| entry.owner_id == owner_id);
+        let since = own.map(|own| own.since);
+        self.waiters_before(Some(owner_id))
+            .filter(move |entry| since.is_some_and(|since| entry.since < since))
     }
 
     /// Returns the entries before the one of `owner_id`, or all entries if it has none, without the entry of the holder.

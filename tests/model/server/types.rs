@@ -65,6 +65,8 @@ impl Row {
 pub(crate) struct WaiterEntry {
     pub(crate) position: u8,
     pub(crate) owner_id: u8,
+    /// Tick at which the waiter entered the queue.
+    pub(super) since: i8,
     pub(crate) session: Option<Session>,
     /// Tick of the last poll of the waiter. None if the waiter uses the queue lock.
     pub(super) last_poll: Option<i8>,

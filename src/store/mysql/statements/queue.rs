@@ -198,6 +198,7 @@ pub(super) enum Marks {
 /// it is the first one on its node. The second kind has a mark, and counts as `marks` says. In the first attempt,
 /// `owner_id` has no queue entry yet.
 pub(super) fn is_behind(row: &str, owner_id: OwnerId, mode: AcquireMode, marks: Marks) -> String {
+    let came_earlier = came_earlier(owner_id);
     let owner_id = hex(owner_id.bytes());
     let before = match mode {
         AcquireMode::First => String::new(),
@@ -211,13 +212,25 @@ pub(super) fn is_behind(row: &str, owner_id: OwnerId, mode: AcquireMode, marks: 
     let counts = match marks {
         Marks::Ignored => format!("{is_elsewhere} AND {is_alive}"),
         Marks::After(position) => {
-            format!("IF({is_elsewhere},{is_alive},w.waits_again=1 AND w.position>{position})")
+            format!(
+                "IF({is_elsewhere},{is_alive},w.waits_again=1 AND w.position>{position} AND {came_earlier})"
+            )
         }
-        Marks::Only => format!("w.waits_again=1 AND NOT {is_elsewhere}"),
+        Marks::Only => format!("w.waits_again=1 AND NOT {is_elsewhere} AND {came_earlier}"),
     };
     format!(
         "EXISTS(SELECT 1 FROM dlock_waiter AS w WHERE w.action={row}.action AND NOT w.owner_id<=>{row}.owner_id \
          AND {counts}{before})"
+    )
+}
+
+/// Returns the condition that the waiter `w` entered the queue more than a second before `owner_id`, so that a user notices
+/// their order. The server can start the waits of contenders that come together in another order than that of their
+/// positions. If they let each other pass, each of a hundred of them would wait for the queue lock up to a hundred times.
+fn came_earlier(owner_id: OwnerId) -> String {
+    format!(
+        "w.enqueued_at<(SELECT m.enqueued_at FROM dlock_waiter AS m WHERE m.owner_id={})-INTERVAL 1 SECOND",
+        hex(owner_id.bytes())
     )
 }
 
@@ -231,14 +244,14 @@ pub(super) fn is_behind(row: &str, owner_id: OwnerId, mode: AcquireMode, marks: 
 /// statement that contains the list of sessions takes half a millisecond longer, so this one is sent only if there is an
 /// earlier entry with a mark. An entry that is older than the server's start does not count, because its session has ended.
 ///
-/// A contender lets only waiters with later and later positions pass, all of them before its own position. So it cannot
+/// A contender lets only waiters pass that [came earlier](came_earlier), with later and later positions. So it cannot
 /// wait for ever for waiters that do not use the queue lock.
 fn let_earlier_waiter_pass(action: &str, wait: &WaitRequest, name: &str, seconds: u64) -> String {
     format!(
         "SET @dlock_let_pass=IF({owns},(SELECT MIN(w.position) FROM dlock_waiter AS w \
          WHERE w.action={action} AND w.position>{let_pass} \
          AND w.position<(SELECT m.position FROM dlock_waiter AS m WHERE m.owner_id={owner_id}) \
-         AND w.waits_again=1 AND w.polls=0 AND w.server={HERE} \
+         AND w.waits_again=1 AND {came_earlier} AND w.polls=0 AND w.server={HERE} \
          AND NOT w.owner_id<=>(SELECT l.owner_id FROM dlock_lock AS l WHERE l.action={action}) \
          AND (SELECT COUNT(*) FROM {SESSIONS} AS p WHERE p.id=w.session_id AND p.command<>'Killed' \
          AND NOT {before_start})>0),NULL);\
@@ -246,6 +259,7 @@ fn let_earlier_waiter_pass(action: &str, wait: &WaitRequest, name: &str, seconds
          SELECT {REQUEST},@dlock_let_pass AS position,IF(@dlock_let_pass IS NULL,0,{take}) AS answer",
         owns = owns_queue_lock(name),
         let_pass = wait.let_pass,
+        came_earlier = came_earlier(wait.owner_id),
         owner_id = hex(wait.owner_id.bytes()),
         before_start = is_before_start(),
         take = take_named_lock(name, seconds),
