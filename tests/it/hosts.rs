@@ -349,6 +349,14 @@ fn a_holder_and_waiters_follow_to_a_replica_that_becomes_the_primary() {
             eventually("the waiter has its entry", || {
                 value(primary, &entry).is_some()
             });
+            // The waiters came more than a second after each other.
+            run(
+                primary,
+                &format!(
+                    "UPDATE {}.dlock_waiter SET enqueued_at=enqueued_at-INTERVAL 2 SECOND",
+                    database.name
+                ),
+            );
             waiter
         });
         run(primary, "SET GLOBAL read_only=ON");

@@ -81,9 +81,7 @@ fn holders_and_waiters_keep_a_connection_behind_a_proxy_that_ends_silent_ones() 
             eventually("the waiter has its entry", || queue.count(&entry) == 1);
         }
         // A contender searches for dead entries only if the first entry is old enough.
-        (queue.admin)
-            .query_drop("UPDATE dlock_waiter SET enqueued_at=enqueued_at-INTERVAL 1 HOUR")
-            .expect("root has the privilege");
+        queue.spread_arrivals(2);
         let read = "SELECT position,enqueued_at FROM dlock_waiter ORDER BY holder";
         let entries = |queue: &mut Queue| -> Vec<(u64, String)> {
             queue.admin.query(read).expect("the entries can be read")

@@ -23,14 +23,6 @@ fn waits(queue: &mut Queue, name: &str) -> Option<bool> {
         .expect("the waiters can be read")
 }
 
-/// Changes the queue as if the waiters had entered it `seconds` after each other.
-fn spread_arrivals(queue: &mut Queue, seconds: u64) {
-    let change = format!(
-        "UPDATE dlock_waiter SET enqueued_at=UTC_TIMESTAMP(6)-INTERVAL (1000-position)*{seconds} SECOND"
-    );
-    queue.admin.query_drop(change).expect("root may write");
-}
-
 /// Starts the waiter `name` through `proxy`, and returns once it waits for the queue lock.
 fn waiter_through(queue: &mut Queue, proxy: &Proxy, name: &str) -> Running {
     let url = queue.database.url_through(proxy.port());
@@ -51,7 +43,7 @@ fn waiters_that_lose_their_connections_keep_their_positions(flavour: Flavour) {
         waiters.push(waiter_through(&mut queue, proxy, name));
     }
     waiters.extend(queue.enqueue(&["d"]));
-    spread_arrivals(&mut queue, 2);
+    queue.spread_arrivals(2);
     // The first waiter has then started its wait after all others, and the third one before the second one.
     for (name, proxy) in proxies.iter().rev() {
         let before = queue.waiting_session(name);
@@ -76,7 +68,7 @@ fn waiters_that_came_together_do_not_wait_for_each_other(flavour: Flavour) {
     let proxy = Proxy::to(queue.database.port);
     let mut waiters = vec![waiter_through(&mut queue, &proxy, "a")];
     waiters.extend(queue.enqueue(&["b", "c"]));
-    spread_arrivals(&mut queue, 0);
+    queue.spread_arrivals(0);
     let before = queue.waiting_session("a");
     proxy.reset();
     eventually("the first waiter waits again", || {
@@ -99,7 +91,7 @@ fn queue_head_lets_an_earlier_waiter_pass_that_waits_again(flavour: Flavour) {
     let proxy = Proxy::to(queue.database.port);
     let first = waiter_through(&mut queue, &proxy, "a");
     let second = queue.enqueue(&["b"]).remove(0);
-    spread_arrivals(&mut queue, 2);
+    queue.spread_arrivals(2);
     proxy.door(AcceptMode::Refused);
     for table in ["dlock_waiter WHERE holder='a'", "dlock_lock"] {
         queue.kill_session_of(table);
@@ -140,7 +132,7 @@ fn entry_of_a_dead_waiter_delays_the_queue_for_a_moment_unless_it_is_older_than_
                 session.connection_id()
             );
             queue.admin.query_drop(change).expect("the row is changed");
-            spread_arrivals(&mut queue, 2);
+            queue.spread_arrivals(2);
             let shown = status(&queue.database)["waiters"][0]["alive"].clone();
             assert_eq!(shown, is_alive, "{flavour}, {age}");
             queue.let_go();
