@@ -220,7 +220,7 @@ fn process_that_the_script_forks_before_its_end_is_killed_when_it_starts_a_progr
     let stage = Stage::new();
     let witness = Witness::on(&stage);
     let script = || shell(&database.url(), FORKING).env("witness", witness.path());
-    let scripts: Vec<_> = (0..20).map(|_| script().start()).collect();
+    let scripts: Vec<_> = (0..8).map(|_| script().start()).collect();
     for script in scripts {
         let outcome = script.wait();
         assert_eq!(outcome.status, Some(0), "{outcome:?}");
