@@ -59,11 +59,11 @@ demo: all ## Show three replicas that compete for the same lock, on a private se
 demo-page: all ## Run the demo, and keep the page of dlock serve open
 	examples/demo --page
 
-# Eight tests run at the same time, even on fewer processors, because tests mostly wait.
+# Sixteen tests run at the same time, even on two processors, because tests mostly wait.
 test: static ## Run all tests, on MariaDB and MySQL
 	tests/servers/fetch mariadb mariadb-11.8 mysql galera haproxy mysqlrouter faketime alembic django knex typeorm activerecord zsh fish bash-completion \
 		kubernetes-validate chromium prometheus go
-	$(TEST) -- --test-threads=8
+	$(TEST) -- --test-threads=16
 	$(MODEL)
 
 # `make test` searches shorter runs of the model.

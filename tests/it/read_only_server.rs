@@ -112,10 +112,10 @@ fn account_that_may_write_to_a_read_only_server_gets_no_lease_there(flavour: Fla
     let mut conn = Conn::new(Opts::from_url(&url).expect("a URL")).expect("a session");
     conn.query_drop("INSERT INTO dlock_lock (action) VALUES ('other')")
         .expect("the account may write");
-    let exec = "exec -a init --connect-timeout=6s -- echo RAN";
+    let exec = "exec -a init --connect-timeout=2s -- echo RAN";
     for words in [
         exec,
-        "exec -n -a new -- echo RAN",
+        "exec -n -a new --connect-timeout=1s -- echo RAN",
         "release init --pause=1h --yes",
         "forget init --once=k",
     ] {

@@ -264,7 +264,7 @@ const TWO: Limit = match NonZeroU32::new(2) {
 #[test]
 fn program_with_a_published_deadline_never_works_beside_the_next_command() {
     let programs = ONE_FAULT.holds(true).horizon(7);
-    check("programs", programs.until(6)).assert_holds(&[HANDED_OVER, FROZEN_TAKEN_OVER]);
+    check("programs", programs.until(5)).assert_holds(&[HANDED_OVER, FROZEN_TAKEN_OVER]);
     let run = programs.limits([Limit::NONE, Limit::ONE]).until(5);
     check("programs and slots", run).assert_holds(&[HANDED_OVER]);
     let run = programs.revocations(1);
@@ -433,7 +433,7 @@ fn clock_jump_of_the_server_never_allows_a_second_holder() {
     for clock_steps in [&[7, -7], &[-7, 7]] {
         let run = ONE_FAULT.kinds(StopsAndQuits).clock_steps(clock_steps);
         let events = [HANDED_OVER, FROZEN_TAKEN_OVER];
-        check("clock jumps", run.horizon(size(7, 6))).assert_holds(&events);
+        check("clock jumps", run.horizon(size(7, 5))).assert_holds(&events);
     }
 }
 

@@ -163,7 +163,10 @@ fn an_isolated_node_is_refused_and_a_forced_primary_is_reported() {
     check().expect(69, "", "use another node");
     run(third, "SET GLOBAL wsrep_dirty_reads=OFF");
     check().expect(69, "", "use another node");
-    for options in [&["--connect-timeout", "2s"][..], &["-n"]] {
+    for options in [
+        &["--connect-timeout=2s"][..],
+        &["--connect-timeout=2s", "-n"],
+    ] {
         exec(&there, options).expect(69, "", "use another node");
     }
     let findings = doctor(&there.url());

@@ -23,7 +23,10 @@ fn database(group: &Group) -> Database {
 
 #[track_caller]
 fn is_refused(database: &Database, reason: &str, advice: &str) {
-    for options in [&["--connect-timeout", "1s"][..], &["-n"]] {
+    for options in [
+        &["--connect-timeout=1s"][..],
+        &["--connect-timeout=1s", "-n"],
+    ] {
         let outcome = exec(database, options);
         outcome.expect(69, "", reason);
         outcome.expect(69, "", advice);
