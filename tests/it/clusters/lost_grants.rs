@@ -43,9 +43,7 @@ impl<'a> Scene<'a> {
     /// Runs dlock once, so that the record exists and is free, and copies the tables to the second server.
     #[track_caller]
     fn replica(&self, options: &[&str]) -> Database {
-        let outcome = (self.exec().args(TTL).args(options))
-            .args(["--", "true"])
-            .run();
+        let outcome = self.exec().args(options).args(["--", "true"]).run();
         assert_eq!(outcome.status, Some(0), "{outcome:#?}");
         copy(&self.database, self.second)
     }
