@@ -59,10 +59,12 @@ demo: all ## Show three replicas that compete for the same lock, on a private se
 demo-page: all ## Run the demo, and keep the page of dlock serve open
 	examples/demo --page
 
-# Sixteen tests run at the same time, even on two processors, because tests mostly wait.
-test: static ## Run all tests, on MariaDB and MySQL
+# Sixteen tests run at the same time, even on two processors, because tests mostly wait. The first command downloads the
+# servers and tools while it builds the tests.
+test: ## Run all tests, on MariaDB and MySQL
 	tests/servers/fetch mariadb mariadb-11.8 mysql galera haproxy mysqlrouter faketime alembic django knex typeorm activerecord zsh fish bash-completion \
-		kubernetes-validate chromium prometheus go
+		kubernetes-validate chromium prometheus go & \
+	$(MAKE) static && $(TEST) --no-run && $(MODEL) --no-run; built=$$?; wait $$! && exit $$built
 	$(TEST) -- --test-threads=16
 	$(MODEL)
 
@@ -138,7 +140,7 @@ packages: deb archive image ## Build a .deb, an archive and an image in target/d
 release-check: packages ## Build the packages in two folders, check and compare them
 	packaging/reproducible $(DIST)
 
-lint: deny ## Check the format, the lints, the documentation and the dependencies, as in CI
+lint: ## Check the format, the lints and the documentation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets --test model -- --deny warnings
 	$(CARGO) clippy --locked --features mutants -- --deny warnings
