@@ -29,27 +29,20 @@ fn man_pages_and_completions_match_the_grammar() {
             fs::write(path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         }
     }
-    let stale: Vec<String> = rendered
-        .iter()
-        .filter(|(path, text)| fs::read(path).ok().as_deref() != Some(text.as_bytes()))
-        .map(|(path, _)| path.strip_prefix(root()).unwrap_or(path))
-        .map(|path| path.display().to_string())
-        .collect();
+    let is_stale =
+        |(path, text): &&(PathBuf, String)| fs::read_to_string(path).ok().as_ref() != Some(text);
+    let stale: Vec<&PathBuf> = rendered.iter().filter(is_stale).map(|it| &it.0).collect();
     assert!(
         stale.is_empty(),
-        "files that do not match the grammar:\n  {}\nregenerate them with:\n  {UPDATE}",
-        stale.join("\n  ")
+        "{stale:#?}\ndo not match the grammar; regenerate them with:\n  {UPDATE}"
     );
     for folder in ["man", "completions"] {
         for entry in fs::read_dir(root().join(folder)).expect("the folder exists") {
             let path = entry.expect("the folder can be read").path();
             let is_generated = path.is_file() && path.extension().is_none_or(|end| end != "7");
             let is_current = rendered.iter().any(|(current, _)| *current == path);
-            assert!(
-                !is_generated || is_current,
-                "{} belongs to no command of the grammar: delete it",
-                path.display()
-            );
+            // A file that belongs to no command of the grammar must be deleted.
+            assert!(!is_generated || is_current, "{}", path.display());
         }
     }
 }
@@ -136,11 +129,9 @@ fn page(command: &Command) -> String {
         true => section(|text| man.render_subcommands_section(text)),
         false => String::new(),
     };
+    let title = title(command);
     let text = [
-        format!(
-            ".\\\" Rendered from the grammar and man/parts/{}.man by:\n.\\\" {UPDATE}\n",
-            title(command)
-        ),
+        format!(".\\\" Rendered from the grammar and man/parts/{title}.man by:\n.\\\" {UPDATE}\n"),
         Roff::new().render(),
         section(|text| man.render_title(text)),
         section(|text| man.render_name_section(text)),
@@ -153,11 +144,8 @@ fn page(command: &Command) -> String {
     ]
     .concat();
     // Removes the blanks that the renderer writes at the end of some lines.
-    text.lines()
-        .map(str::trim_end)
-        .collect::<Vec<_>>()
-        .join("\n")
-        + "\n"
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    lines.join("\n") + "\n"
 }
 
 /// Returns one rendered section without the roff definitions that the renderer writes before each section.
@@ -175,11 +163,8 @@ fn written(page: &str) -> (String, String) {
         .unwrap_or_else(|error| panic!("{}: {error}; every page needs this file", path.display()));
     let second = text.find("\n.SH ").map_or(text.len(), |at| at + 1);
     let (description, rest) = text.split_at(second);
-    assert!(
-        description.starts_with(".SH DESCRIPTION\n"),
-        "{} must begin with the section DESCRIPTION",
-        path.display()
-    );
+    let has_description = description.starts_with(".SH DESCRIPTION\n");
+    assert!(has_description, "{}", path.display());
     (description.to_owned(), rest.to_owned())
 }
 

@@ -12,6 +12,8 @@ use testkit::holder::renewals;
 use testkit::proxy::{AcceptMode, Flow, Proxy};
 use testkit::servers::{Database, Flavour, shared};
 
+use crate::history::runs;
+
 /// The documented form of the events.
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let text = include_str!("../../docs/hold-events.schema.json");
@@ -174,10 +176,9 @@ fn program_holds_the_lock_until_it_closes_stdin() {
     assert!(waiter.event("granted")["token"].as_u64() > granted["token"].as_u64());
     waiter.close();
     assert_eq!(waiter.status(), Some(0));
-    let history = Dlock::on(&database, ["history", "init", "--json"]).run();
-    let history: Value = serde_json::from_str(&history.stdout).expect("JSON");
-    assert_eq!(history["runs"][1]["outcome"], json!("exited"), "{history}");
-    assert_eq!(history["runs"][1]["token"], granted["token"], "{history}");
+    let run = &runs(&database, &["init"])[1];
+    let shown = (&run["outcome"], &run["token"]);
+    assert_eq!(shown, (&json!("exited"), &granted["token"]));
 }
 
 /// A program may work until the published instant, so the lock is not free before, unless it closes stdin.
@@ -311,9 +312,8 @@ fn reader_that_does_not_read_delays_no_renewal() {
     let database = database();
     let (reader, mut writer) = io::pipe().expect("a pipe");
     let size = rustix::pipe::fcntl_getpipe_size(&reader).expect("the pipe has a size");
-    writer
-        .write_all(&vec![b' '; size])
-        .expect("the bytes fit into the pipe");
+    let written = writer.write_all(&vec![b' '; size]);
+    written.expect("the bytes fit into the pipe");
     assert_eq!(contend(&database), Some(0), "the tables exist");
     let mut hold = hold(&database.url(), &[], writer.into());
     eventually("the lease is renewed", || renewals(&database) >= 2);
@@ -380,9 +380,6 @@ fn hold_of_a_service_ends_with_sigterm_and_with_its_lease() {
     let text = "lost init: released by ops; the hold ends";
     assert!(outcome.stderr.contains(text), "{outcome:?}");
     assert_eq!(outcome.status, Some(76));
-    assert_eq!(
-        contend(&database),
-        Some(75),
-        "the lease is left until its end"
-    );
+    // The lease is left until its end.
+    assert_eq!(contend(&database), Some(75));
 }

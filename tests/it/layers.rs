@@ -89,10 +89,10 @@ fn every_layer_imports_only_from_layers_above_it() {
         for path in imported(&module, &text) {
             imports += 1;
             let from = self::room(&path);
+            let (file, is_above) = (file.display(), layer(from) <= layer(room));
             assert!(
-                layer(&from) <= layer(&room),
-                "{} (layer {room}) imports {path} (layer {from}), which is below layer {room}",
-                file.display()
+                is_above,
+                "{file} (layer {room}) imports {path} of the lower layer {from}"
             );
         }
     }
@@ -157,10 +157,10 @@ fn files_start_with_a_description_and_restricted_words_appear_only_in_their_laye
                 !code.starts_with("//") && format!(" {code}").contains(word)
             });
             found += usize::from(used);
+            let (file, is_home) = (file.display(), homes.contains(&room));
             assert!(
-                !used || homes.contains(&room.as_str()),
-                "{word:?} is in {} (layer {room}), but only the layers {homes:?} may contain it",
-                file.display()
+                !used || is_home,
+                "{word:?} is in {file}, but only {homes:?} may contain it"
             );
         }
     }
@@ -178,11 +178,8 @@ fn documents_list_every_layer_and_only_existing_files() {
             if is_below && !path.contains([' ', '*']) {
                 let is_there = repository().join(path).exists();
                 assert!(is_there, "{page} lists {path}, which does not exist");
-                shown.push(
-                    path.trim_end_matches(".rs")
-                        .trim_end_matches('/')
-                        .to_owned(),
-                );
+                let path = path.trim_end_matches(".rs").trim_end_matches('/');
+                shown.push(path.to_owned());
             }
         }
     }
@@ -213,43 +210,33 @@ fn each_function_that_architecture_links_to_is_in_its_file() {
 }
 
 fn layer(room: &str) -> usize {
-    LAYERS
-        .iter()
-        .position(|layer| *layer == room)
-        .unwrap_or_else(|| panic!("{room} is not in LAYERS"))
+    let layer = LAYERS.iter().position(|layer| *layer == room);
+    layer.expect("LAYERS contains the layer")
 }
 
 /// Returns the path and the content of each Rust file in `src`.
 fn sources() -> Vec<(PathBuf, String)> {
     let files = files_below(&repository().join("src"), "rs").into_iter();
-    let read = |path: PathBuf| {
-        let text = fs::read_to_string(&path).expect("a source file is UTF-8");
-        (path, text)
-    };
-    files.map(read).collect()
+    let read = |path: &PathBuf| fs::read_to_string(path).expect("a source file is UTF-8");
+    files.map(|path| (path.clone(), read(&path))).collect()
 }
 
 /// Returns the module path of a file, for example `store::mysql::rows` for `src/store/mysql/rows.rs`.
 fn module(file: &Path) -> String {
     let root = repository().join("src");
     let relative = file.strip_prefix(root).expect("the file is in src");
-    let names: Vec<String> = relative
-        .with_extension("")
-        .iter()
-        .map(|name| name.to_string_lossy().into_owned())
-        .collect();
-    names.join("::")
+    let path = relative.with_extension("");
+    path.to_str()
+        .expect("the names are ASCII")
+        .replace('/', "::")
 }
 
 /// Returns the layer that contains a module or a path. The crate root and `main` belong to the layer `lib`.
-fn room(path: &str) -> String {
-    let inside = LAYERS.iter().filter(|room| is_in(path, room));
+fn room(path: &str) -> &'static str {
+    let inside = LAYERS.into_iter().filter(|room| is_in(path, room));
     let longest = inside.max_by_key(|room| room.len());
-    match longest {
-        Some(room) => (*room).to_owned(),
-        None if path == "main" => "lib".to_owned(),
-        None => panic!("{path} is in no layer of LAYERS"),
-    }
+    let longest = longest.or((path == "main").then_some("lib"));
+    longest.unwrap_or_else(|| panic!("{path} is in no layer of LAYERS"))
 }
 
 /// Returns all paths in `text` that begin with `crate::` or `super::`, as paths from the crate root. Expands one level
@@ -280,10 +267,8 @@ fn imported(module: &str, text: &str) -> Vec<String> {
             let base = below.join("::");
             // Items of the crate root and of inline modules belong to no layer.
             let in_a_room = |path: &String| path.starts_with(|first: char| first.is_lowercase());
-            let paths_here = named(after)
-                .into_iter()
-                .map(|name| format!("{base}::{name}").trim_start_matches(':').to_owned());
-            paths.extend(paths_here.filter(in_a_room));
+            let full = |name| format!("{base}::{name}").trim_start_matches(':').to_owned();
+            paths.extend(named(after).into_iter().map(full).filter(in_a_room));
         }
     }
     paths

@@ -1,6 +1,5 @@
 //! Tests of messages as JSON. Each line on stderr is one JSON object.
 
-use mysql::prelude::Queryable;
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, Outcome};
 use testkit::holder::{Holder, steal, token};
@@ -9,13 +8,15 @@ use testkit::proxy::{Fault, Kind, Proxy};
 use testkit::servers::{Database, Flavour, shared};
 use testkit::terminal::Terminal;
 
+use crate::secrets::assert_harmless;
+
 /// Parses the messages in `text`. Panics if a message is not a JSON object with the fields that all messages have.
 #[track_caller]
 pub(crate) fn messages(text: &str) -> Vec<Value> {
     assert!(text.is_empty() || text.ends_with('\n'), "{text:?}");
     let parsed = text.lines().map(|line| {
-        let message: Value = serde_json::from_str(line)
-            .unwrap_or_else(|error| panic!("{error} in {line:?} of {text:?}"));
+        let message: Result<Value, _> = serde_json::from_str(line);
+        let message = message.unwrap_or_else(|error| panic!("{error} in {line:?} of {text:?}"));
         for field in ["time", "level", "event", "message"] {
             assert!(message[field].is_string(), "no {field} in {line}");
         }
@@ -37,9 +38,8 @@ fn logged(outcome: &Outcome) -> Vec<Value> {
 #[track_caller]
 fn first(messages: &[Value], event: &str) -> Value {
     let found = messages.iter().find(|message| message["event"] == event);
-    found
-        .unwrap_or_else(|| panic!("no {event} in {messages:#?}"))
-        .clone()
+    let found = found.unwrap_or_else(|| panic!("no {event} in {messages:#?}"));
+    found.clone()
 }
 
 fn holder(database: &Database, options: &[&str]) -> Holder {
@@ -77,11 +77,7 @@ fn run_logs_each_step_with_action_and_token_unless_quiet() {
     let address = format!("connected to 127.0.0.1:{} (server version ", database.port);
     assert!(connected.starts_with(&address), "{connected}");
     assert!(connected.contains(", no TLS, session "), "{connected}");
-    let version: Option<String> = database
-        .admin_conn()
-        .query_first("SELECT VERSION()")
-        .expect("the server responds");
-    let version = version.expect("the server has a version");
+    let version: String = database.row("SELECT VERSION()");
     assert!(connected.contains(&version), "{connected}");
     assert_eq!(messages[2]["message"], "the command exited with 3");
 
@@ -101,9 +97,7 @@ fn waiting_and_skipped_messages_name_the_holder_in_one_line() {
     let exec = |options: &[&str]| {
         let exec = Dlock::on(&database, ["exec", "-a", "init", "--log-format=json"]);
         let outcome = exec.args(options).args(["--", "true"]).run();
-        let harmful =
-            |c: char| c != '\n' && (c.is_control() || matches!(c, '\u{2028}' | '\u{202e}'));
-        assert!(!outcome.stderr.contains(harmful), "{outcome:#?}");
+        assert_harmless(&outcome.stderr);
         (outcome.status, logged(&outcome))
     };
     let (_, messages) = exec(&["-w", "50ms"]);
@@ -139,10 +133,8 @@ fn waiting_and_skipped_messages_name_the_holder_in_one_line() {
     assert!(waiting.get("ahead").is_none(), "{waiting}");
     assert_eq!(first(&messages, "failed")["status"], 75);
     // Messages as JSON on a terminal are never rewritten.
-    let words = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "init"];
-    let words = words
-        .into_iter()
-        .chain(["--log-format=json", "-w", "1500ms", "--", "true"]);
+    let words = "exec -a init --log-format=json -w 1500ms -- true".split(' ');
+    let words = [env!("CARGO_BIN_EXE_dlock")].into_iter().chain(words);
     let mut terminal = Terminal::with(&database, words);
     assert_eq!(terminal.ends(), Some(75));
     let screen = terminal.screen().replace("\r\n", "\n");
@@ -191,33 +183,23 @@ fn failed_renewals_and_a_lost_lease_have_separate_events() {
 fn failures_before_a_run_are_json() {
     let port = refusing(1045, "no");
     let url = format!("mysql://u@127.0.0.1:{port}/db");
-    let run = |words: &[&str]| {
-        Dlock::new(words)
-            .env("DLOCK_URL", &url)
-            .env("DLOCK_OPT_LOG_FORMAT", "json")
-            .run()
+    let run = |words: &str| {
+        let dlock = Dlock::new(words.split(' ')).env("DLOCK_URL", &url);
+        dlock.env("DLOCK_OPT_LOG_FORMAT", "json").run()
     };
     // The format of a usage error comes from the variable or from the command line, even if another option is invalid.
-    let ttl = [
-        "exec",
-        "--log-format=json",
-        "init",
-        "--ttl=soon",
-        "--",
-        "ls",
-    ];
     for (words, status) in [
-        (&["exec", "-a", "init", "--", "true"][..], 77),
-        (&["wait", "init"], 77),
-        (&["setup"], 77),
-        (&["status"], 77),
-        (&["exec", "-a", "init", "--", "no-such-command"], 127),
-        (&["exec", "--no-such-option"], 64),
-        (&["exec", "init", "ls"], 64),
-        (&["exec"], 64),
-        (&["frobnicate"], 64),
-        (&ttl, 64),
-        (&["status", "--log-format", "json", "--watch", "1s"], 64),
+        ("exec -a init -- true", 77),
+        ("wait init", 77),
+        ("setup", 77),
+        ("status", 77),
+        ("exec -a init -- no-such-command", 127),
+        ("exec --no-such-option", 64),
+        ("exec init ls", 64),
+        ("exec", 64),
+        ("frobnicate", 64),
+        ("exec --log-format=json init --ttl=soon -- ls", 64),
+        ("status --log-format json --watch 1s", 64),
     ] {
         let outcome = run(words);
         assert_eq!(outcome.status, Some(status), "{outcome:#?}");
@@ -234,10 +216,10 @@ fn failures_before_a_run_are_json() {
             assert_eq!(failed["action"], "init");
         }
     }
-    run(&["status", "--log-format=xml"]).expect(64, "", "[possible values: text, json]");
-    let text = run(&["status", "--log-format=text", "--no-such-option"]);
+    run("status --log-format=xml").expect(64, "", "[possible values: text, json]");
+    let text = run("status --log-format=text --no-such-option");
     text.expect(64, "", "error: unexpected argument");
-    let help = run(&["status", "-h"]).stdout;
+    let help = run("status -h").stdout;
     assert!(help.starts_with("Show holders and waiters"), "{help}");
 }
 

@@ -24,24 +24,15 @@ fn every_address_of_a_host_name_is_tried() {
     let here = SocketAddr::new(IpAddr::V4(OTHER), 0);
     let proxy = Proxy::at(here, database.port).expect("127.0.0.0/8 is loopback");
     let _closed = Port::reserve(local(proxy.port())).expect("the port is free on 127.0.0.1");
+    let port = proxy.port();
     let runs = [
         ("the second family", database.port, "::1,127.0.0.1"),
         ("the first family", database.port, "127.0.0.1,::1"),
-        (
-            "the second address of a family",
-            proxy.port(),
-            "127.0.0.1,127.0.0.2",
-        ),
-        (
-            "the second address of the second family",
-            proxy.port(),
-            "::1,127.0.0.1,127.0.0.2",
-        ),
+        ("its second address", port, "127.0.0.1,127.0.0.2"),
+        ("the second of IPv4", port, "::1,127.0.0.1,127.0.0.2"),
     ];
-    all_reach(
-        &database,
-        runs.map(|(name, port, addresses)| (name, through(bare(), port, addresses))),
-    );
+    let run = |(name, port, addresses)| (name, through(bare(), port, addresses));
+    all_reach(&database, runs.map(run));
 
     // dlock prints the error of the connection attempt, not the error that the driver gets when it connects
     // across address families.

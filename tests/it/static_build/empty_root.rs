@@ -109,7 +109,7 @@ fn static_dlock_resolves_a_name_to_ipv6_and_verifies_the_certificate_in_an_empty
     for flavour in Flavour::ALL {
         let tls = TlsServer::shared(flavour);
         for authority in ["ca", "other"] {
-            root.copy(&tls.certs.path(authority), authority);
+            root.copy(Path::new(&tls.certs.path(authority)), authority);
         }
         // The server accepts this account only over TLS.
         let database = tls.database("SSL");
