@@ -40,7 +40,6 @@ fn misused(dlock: Dlock, why: &str) {
     assert!(is_usage, "{outcome:#?}");
 }
 
-/// Asserts that the lock `action` can be acquired without waiting.
 #[track_caller]
 fn free(database: &Database, action: &str) {
     let exec = exec(database, action).args(["--", "true"]);

@@ -32,7 +32,6 @@ const HOSTILE: [&str; 12] = [
     "lümlaut数",
 ];
 
-/// Returns a database in which all locks with a name in `names` were used.
 fn database_with(flavour: Flavour, names: &[&str]) -> Database {
     let database = shared(flavour).set_up("completions");
     let mut conn = database.admin_conn();
@@ -43,7 +42,6 @@ fn database_with(flavour: Flavour, names: &[&str]) -> Database {
     database
 }
 
-/// Returns the names that `dlock complete-names` prints.
 fn names(database: &Database, arguments: &[&str]) -> String {
     let outcome = Dlock::on(database, ["complete-names"]).args(arguments);
     let outcome = outcome.run();

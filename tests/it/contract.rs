@@ -13,9 +13,7 @@ use dlock::store::{
 
 /// A server with one action, which nobody has used yet.
 pub(crate) trait Scene {
-    /// Returns a new connection of a contender, and the contender.
     fn connect(&self, number: u8) -> (Box<dyn Store>, Contender);
-    /// Returns the owner id of a contender.
     fn owner_id(&self, number: u8) -> OwnerId;
     /// Moves the end of the lease to this time ago by the server's clock, rounded up to what the server can count.
     fn expire(&self, ago: Duration);
@@ -25,10 +23,8 @@ pub(crate) trait Scene {
     fn lose_record(&self);
 }
 
-/// A clause of the contract.
 pub(crate) type Clause = fn(&dyn Scene);
 
-/// All clauses.
 pub(crate) const CLAUSES: [Clause; 10] = [
     free_action_is_granted_to_one_contender_and_reported_to_the_other,
     lease_is_renewed_and_released_only_by_its_owner,
@@ -49,7 +45,6 @@ pub(crate) struct Peer {
     pub(crate) owner_id: OwnerId,
 }
 
-/// Returns an attempt of the contender with this owner id.
 pub(crate) fn attempt(owner_id: OwnerId, mode: AcquireMode) -> Request {
     Request::TryAcquire(AcquireRequest {
         owner_id,
@@ -91,7 +86,6 @@ impl Peer {
         self.send(&attempt(self.owner_id, mode))
     }
 
-    /// Takes the lease over if the row still has `version`.
     #[track_caller]
     fn take_over(&mut self, version: Version) -> Response {
         let fenced = false;
@@ -161,14 +155,6 @@ impl Peer {
             has_entry: false,
             ..ReleaseRequest::without_run(owner_id, token, QueueLock::Unavailable)
         }))
-    }
-
-    /// Returns the token of the lease of this contender in a slot.
-    #[track_caller]
-    fn own_token(&mut self) -> Token {
-        let record = self.record();
-        let lease = record.own_lease(self.owner_id);
-        lease.expect("a lease").version.token
     }
 
     #[track_caller]
@@ -371,7 +357,9 @@ fn slots_are_granted_up_to_the_smallest_limit(scene: &dyn Scene) {
     assert_eq!(two.release_grant(grants[1]), Response::Released);
     four.granted();
     let again = four.attempt(AcquireMode::IfFree);
-    assert_eq!(again, Response::AlreadyHeld(four.own_token(), 2));
+    let record = four.record();
+    let own = record.own_lease(four.owner_id).expect("a lease in a slot");
+    assert_eq!(again, Response::AlreadyHeld(own.version.token, 2));
 }
 
 fn exclusive_lease_and_slots_exclude_each_other_until_the_last_slot_is_released(scene: &dyn Scene) {

@@ -22,7 +22,6 @@ const CHECKS: &str = "processes address connect tls login database server cluste
                       writes grants tables session-user named-locks durability replication clock \
                       round-trip connections";
 
-/// The findings of one run of `dlock doctor --json`.
 #[derive(Debug)]
 pub(crate) struct Findings {
     pub(crate) status: i32,
@@ -77,7 +76,6 @@ impl Findings {
         found["fix"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Returns the fact of the first finding of `check`.
     #[track_caller]
     fn fact(&self, check: &str) -> &str {
         let found = self.checks.iter().find(|one| one["check"] == check);

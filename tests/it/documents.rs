@@ -299,7 +299,7 @@ fn documented_durations_match_the_code() {
 /// also the name of the file. lexgrog(1) prints what mandb reads.
 #[test]
 fn man_k_finds_every_page() {
-    let pages = pages_of_sections("17");
+    let pages = [files("man", "1"), files("man", "7")].concat();
     assert!(pages.len() > 20, "only {pages:?}");
     for page in pages {
         let text = document(&page);
@@ -322,7 +322,7 @@ fn man_k_finds_every_page() {
 
 #[test]
 fn each_handwritten_page_has_the_version_and_names_the_others_and_the_overview_is_short() {
-    let pages = pages_of_sections("7");
+    let pages = files("man", "7");
     assert_eq!(pages.len(), 5, "{pages:?}");
     let version = format!("\n.Os dlock {}\n", env!("CARGO_PKG_VERSION"));
     // mdoc(7) takes these words in a heading for macros, and does not print them.
@@ -357,7 +357,7 @@ fn every_page_and_section_to_which_a_page_refers_exists() {
         lines.map(|line| line[4..].replace("\\&", "")).collect()
     };
     let mut references = 0;
-    for page in pages_of_sections("7") {
+    for page in files("man", "7") {
         let text = document(&page);
         let plain = |line| str::trim_end_matches(line, [' ', '.', ',', ';']);
         let lines: Vec<&str> = text.lines().map(plain).collect();
@@ -377,10 +377,8 @@ fn every_page_and_section_to_which_a_page_refers_exists() {
             assert!(is_known, "{page}: {line}, after {before:?}");
         }
     }
-    for (path, text) in documents() {
-        if path.extension().is_none_or(|end| end != "man") {
-            continue;
-        }
+    let documents = documents().into_iter();
+    for (path, text) in documents.filter(|(path, _)| path.starts_with("man/parts/")) {
         let text = one_line(&text);
         for (at, _) in text.match_indices("(7)") {
             let (before, name) = text[..at].rsplit_once(' ').expect("a text before the name");
@@ -390,7 +388,7 @@ fn every_page_and_section_to_which_a_page_refers_exists() {
             };
             let before = before.trim_end_matches('"');
             let is_known = known.iter().any(|it| before.ends_with(it.as_str()));
-            assert!(is_known, "{}: {before} in {name}", path.display());
+            assert!(is_known, "{path}: {before} in {name}");
             references += 1;
         }
     }
@@ -404,7 +402,7 @@ fn documents_refer_to_no_other_files_and_the_changelog_begins_with_unreleased_ch
     assert_eq!(first, Some("## Unreleased"));
     for (path, text) in documents() {
         for word in ["shared/", "DESIGN", "STYLE", "/home", "/root"] {
-            assert!(!text.contains(word), "{word} is in {}", path.display());
+            assert!(!text.contains(word), "{word} is in {path}");
         }
     }
 }
@@ -424,34 +422,23 @@ fn words(prefix: &str, allowed: impl Fn(char) -> bool) -> BTreeSet<String> {
     found
 }
 
-/// Returns the path and the plain text of every handwritten document.
-fn documents() -> Vec<(PathBuf, String)> {
-    let mut paths = ["README.md", "CHANGELOG.md"].map(PathBuf::from).to_vec();
-    paths.extend(pages_of_sections("7").into_iter().map(PathBuf::from));
-    for (folder, extension) in [("man/parts", "man"), ("docs", "md")] {
-        let files = files_below(&repository().join(folder), extension);
-        let below = |file: PathBuf| file.strip_prefix(repository()).map(Path::to_owned);
-        paths.extend(files.into_iter().filter_map(|file| below(file).ok()));
+/// Returns the path and the plain text of every handwritten document. The pages of section 7 are not generated.
+fn documents() -> Vec<(String, String)> {
+    let mut paths = ["README.md", "CHANGELOG.md"].map(str::to_owned).to_vec();
+    for (folder, extension) in [("man", "7"), ("man/parts", "man"), ("docs", "md")] {
+        paths.extend(files(folder, extension));
     }
-    let read = |path: PathBuf| {
-        let text = document(path.to_str().expect("the names are ASCII"));
-        (path, text)
-    };
+    let read = |path: String| (path.clone(), document(&path));
     paths.into_iter().map(read).collect()
 }
 
-/// Returns the paths of the man pages in the sections whose numbers `sections` contains, sorted. The pages of section 7 are
-/// not generated.
-fn pages_of_sections(sections: &str) -> Vec<String> {
-    let files = sections.split("").filter(|number| !number.is_empty());
-    let files = files.flat_map(|number| files_below(&repository().join("man"), number));
-    let name = |file: PathBuf| {
-        let name = file.file_name().and_then(|name| name.to_str());
-        format!("man/{}", name.expect("the names are ASCII"))
-    };
-    let mut pages: Vec<String> = files.map(name).collect();
-    pages.sort();
-    pages
+/// Returns the paths of the files below `folder` whose names end with `extension`, sorted.
+fn files(folder: &str, extension: &str) -> Vec<String> {
+    let files = files_below(&repository().join(folder), extension).into_iter();
+    let below = |file: PathBuf| Some(file.strip_prefix(repository()).ok()?.to_str()?.to_owned());
+    let mut files: Vec<String> = files.filter_map(below).collect();
+    files.sort();
+    files
 }
 
 fn is_heading(line: &str) -> bool {

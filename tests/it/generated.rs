@@ -23,7 +23,9 @@ const UPDATE: &str = "DLOCK_UPDATE=1 cargo test --locked --test it generated";
 
 #[test]
 fn man_pages_and_completions_match_the_grammar() {
-    let rendered = rendered();
+    let path = |command: &Command| root().join(format!("man/{}.1", title(command)));
+    let pages = commands().into_iter().map(|one| (path(&one), page(&one)));
+    let rendered: Vec<(PathBuf, String)> = pages.chain(completions::rendered()).collect();
     if std::env::var_os("DLOCK_UPDATE").is_some_and(|value| value == "1") {
         for (path, text) in &rendered {
             fs::write(path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -32,10 +34,7 @@ fn man_pages_and_completions_match_the_grammar() {
     let is_stale =
         |(path, text): &&(PathBuf, String)| fs::read_to_string(path).ok().as_ref() != Some(text);
     let stale: Vec<&PathBuf> = rendered.iter().filter(is_stale).map(|it| &it.0).collect();
-    assert!(
-        stale.is_empty(),
-        "{stale:#?}\ndo not match the grammar; regenerate them with:\n  {UPDATE}"
-    );
+    assert!(stale.is_empty(), "regenerate {stale:#?} with:\n  {UPDATE}");
     for folder in ["man", "completions"] {
         for entry in fs::read_dir(root().join(folder)).expect("the folder exists") {
             let path = entry.expect("the folder can be read").path();
@@ -89,11 +88,6 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns the path and the rendered content of all generated files.
-fn rendered() -> Vec<(PathBuf, String)> {
-    pages().into_iter().chain(completions::rendered()).collect()
-}
-
 /// Returns `dlock` and its subcommands, with their shared options.
 fn commands() -> Vec<Command> {
     let cli = built();
@@ -108,13 +102,6 @@ fn title(command: &Command) -> String {
     name.to_owned()
 }
 
-fn pages() -> Vec<(PathBuf, String)> {
-    let path = |command: &Command| root().join(format!("man/{}.1", title(command)));
-    let pages = commands();
-    pages.iter().map(|one| (path(one), page(one))).collect()
-}
-
-/// Returns the page of `command`.
 fn page(command: &Command) -> String {
     let version = command.get_version().expect("the version is propagated");
     let usage = command.clone().render_usage().to_string();

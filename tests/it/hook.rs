@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use dlock::process::hook::{LIMIT, VARIABLES};
@@ -15,23 +15,16 @@ use testkit::servers::{Database, Flavour, shared};
 use crate::pid_one::{namespaces, unshare};
 
 /// A file to which a hook writes its variables, in one block of lines for each event.
-struct EventLog {
-    stage: Stage,
-}
+struct EventLog(Stage);
 
 impl EventLog {
     fn new() -> Self {
-        let stage = Stage::new();
-        Self { stage }
-    }
-
-    fn path(&self) -> PathBuf {
-        self.stage.path("notes")
+        Self(Stage::new())
     }
 
     /// Returns the `--on-event` option. Its hook writes to the file and also runs the shell code `more`.
     fn hook(&self, more: &str) -> String {
-        let path = self.path();
+        let path = self.0.path("notes");
         let path = path.display();
         format!("--on-event={{ env | grep ^DLOCK_; {more}\n echo end; }} >> {path}")
     }
@@ -39,7 +32,7 @@ impl EventLog {
     /// Returns the variables of all events so far, with one map for each event. If a variable is set twice, its value
     /// is the concatenation of both values.
     fn all(&self) -> Vec<BTreeMap<String, String>> {
-        let text = fs::read_to_string(self.path()).unwrap_or_default();
+        let text = fs::read_to_string(self.0.path("notes")).unwrap_or_default();
         let events = text.split("end\n").filter(|event| !event.is_empty());
         let variables = |event: &str| {
             let mut variables = BTreeMap::<String, String>::new();
@@ -62,7 +55,6 @@ impl EventLog {
         first.clone()
     }
 
-    /// Returns the names of all events in order.
     fn names(&self) -> Vec<String> {
         let names = |facts: &BTreeMap<String, String>| facts["DLOCK_EVENT"].clone();
         self.all().iter().map(names).collect()
@@ -93,7 +85,7 @@ fn exec(database: &Database, hook: &str, options: &[&str]) -> Dlock {
 fn hooks_for_grant_and_release_receive_all_variables() {
     let database = database();
     let event_log = EventLog::new();
-    let hooked = event_log.stage.fifo("hooked");
+    let hooked = event_log.0.fifo("hooked");
     let check = format!(
         r#""$dlock" status --check init; echo "held=$?"
         [ $DLOCK_EVENT = granted ] && echo up > {}"#,

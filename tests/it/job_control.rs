@@ -53,15 +53,6 @@ fn has_status(terminal: &mut Terminal, status: i32) {
     terminal.sees(&format!("status={status}"));
 }
 
-/// Starts a terminal whose session leader is dlock with the command `recorder`.
-fn leading(database: &Database, recorder: &Recorder) -> Terminal {
-    let dlock = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "leader", "--"];
-    let words = dlock.map(PathBuf::from).into_iter();
-    let terminal = Terminal::with(database, words.chain(recorder.command()));
-    recorder.is_up();
-    terminal
-}
-
 fn wait_for_signal(recorder: &Recorder, number: i32) {
     eventually(&format!("the command receives signal {number}"), || {
         recorder.log().is_some_and(|log| log.contains(&number))
@@ -278,7 +269,10 @@ fn signal_keys_and_hangup_reach_the_command_once_if_dlock_leads_the_session() {
     recorder.exit(0);
 
     let recorder = Recorder::on(&stage, "leader");
-    let mut terminal = leading(&database, &recorder);
+    let dlock = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "leader", "--"];
+    let words = dlock.map(PathBuf::from).into_iter();
+    let mut terminal = Terminal::with(&database, words.chain(recorder.command()));
+    recorder.is_up();
     terminal.types(CTRL_C);
     recorder.got(INT);
     signal(terminal.leader(), "USR1");

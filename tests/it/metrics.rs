@@ -15,30 +15,25 @@ use testkit::proxy::{Fault, Kind, Proxy};
 use testkit::servers::{Flavour, shared};
 
 /// A folder that a metrics collector reads. The folder contains only files that dlock writes.
-struct Folder {
-    stage: Stage,
-}
+struct Folder(Stage);
 
 impl Folder {
     fn new() -> Self {
         let stage = Stage::new();
         fs::create_dir(stage.path("metrics")).expect("the folder is writable");
-        Self { stage }
+        Self(stage)
     }
 
-    /// Returns the path of the metrics file.
     fn file(&self) -> PathBuf {
-        self.stage.path("metrics").join("dlock.prom")
+        self.0.path("metrics").join("dlock.prom")
     }
 
-    /// Returns the option with the path of the metrics file.
     fn option(&self) -> String {
         format!("--metrics-file={}", self.file().display())
     }
 
-    /// Returns the names of all files in the folder.
     fn names(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.stage.path("metrics")).expect("the folder exists");
+        let entries = fs::read_dir(self.0.path("metrics")).expect("the folder exists");
         let names = entries.map(|entry| entry.expect("the entry can be read").file_name());
         let text = names.map(|name| name.to_string_lossy().into_owned());
         text.collect()
@@ -199,7 +194,7 @@ fn a_skipped_run_keeps_the_metrics_of_the_last_run_and_each_run_the_time_of_the_
 fn unwritable_metrics_file_is_reported_once_and_run_is_not_affected() {
     let database = shared(Flavour::of_this_test()).database("metrics");
     let folder = Folder::new();
-    let missing = folder.stage.path("no/such/folder");
+    let missing = folder.0.path("no/such/folder");
     let option = format!("--metrics-file={}", missing.display());
     let holder = Holder::on(&database, &["--ttl=4s", &option]);
     eventually("more than two renewals", || renewals(&database) > 2);
@@ -237,8 +232,8 @@ const HANGING: &str = r#"
 fn hung_metrics_disk_delays_neither_command_nor_renewal_nor_release() {
     let database = shared(Flavour::of_this_test()).database("metrics");
     let folder = Folder::new();
-    let library = preload(&folder.stage, HANGING);
-    let fifo = folder.stage.fifo("hang");
+    let library = preload(&folder.0, HANGING);
+    let fifo = folder.0.fifo("hang");
     let dlock = Dlock::on(&database, ["exec"])
         .env("LD_PRELOAD", library)
         .env("FIFO", &fifo);

@@ -68,7 +68,7 @@ fn nested_exec_of_the_same_action_runs_under_the_outer_lease() {
 }
 
 #[test]
-fn nested_command_replaces_its_dlock_and_receives_signals() {
+fn nested_command_replaces_its_dlock_and_inherits_signals_and_streams() {
     let database = database();
     let stage = Stage::new();
     let script = format!(
@@ -82,11 +82,7 @@ fn nested_command_replaces_its_dlock_and_receives_signals() {
     running.signal("TERM");
     let outcome = running.wait();
     assert_eq!(outcome.status, Some(9), "{outcome:#?}");
-}
 
-#[test]
-fn nested_command_inherits_signals_and_streams_like_the_outer_one() {
-    let database = database();
     // stdin is closed in the outer command, so stdin must also be closed in the inner command. The test compares
     // only the last 8 digits of the masks, which contain the standard signals. The C library uses some of the other
     // signals itself.
@@ -104,6 +100,16 @@ fn nested_command_inherits_signals_and_streams_like_the_outer_one() {
     let (direct, nested) = commands.expect("both commands have run");
     assert_eq!(direct, nested);
     assert!(direct.ends_with("none\n"), "{direct}");
+
+    // A command that cannot be executed.
+    let script = stage.path("script");
+    fs::write(&script, "#!/no/such/interpreter\n").expect("the script can be written");
+    let executable = PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&script, executable).expect("the test owns the file");
+    let script = script.display();
+    let inner = format!(r#""$dlock" exec -a init {WAIT_LIMIT} -- {script}"#);
+    let why = "its interpreter /no/such/interpreter does not exist";
+    outer(&database, &inner).run().expect(127, "", why);
 }
 
 /// Asserts that an inner dlock that starts after `lose` prints `why`, does not wait, and exits with 76.
@@ -312,18 +318,4 @@ fn nested_exec_retries_an_unreachable_server_for_connect_timeout() {
     proxy.door(AcceptMode::Open);
     assert_eq!(running.wait().status, Some(0));
     assert_eq!(renewals(&database), 0);
-}
-
-#[test]
-fn nested_command_that_cannot_be_executed_exits_127() {
-    let database = database();
-    let stage = Stage::new();
-    let script = stage.path("script");
-    fs::write(&script, "#!/no/such/interpreter\n").expect("the script can be written");
-    let executable = PermissionsExt::from_mode(0o755);
-    fs::set_permissions(&script, executable).expect("the test owns the file");
-    let script = script.display();
-    let inner = format!(r#""$dlock" exec -a init {WAIT_LIMIT} -- {script}"#);
-    let why = "its interpreter /no/such/interpreter does not exist";
-    outer(&database, &inner).run().expect(127, "", why);
 }

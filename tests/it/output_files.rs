@@ -21,7 +21,6 @@ fn writes_metrics(database: &Database, path: &Path, stderr: &str) {
     assert_eq!(outcome.stderr, stderr);
 }
 
-/// Creates a link to `target` and returns its path.
 fn link(stage: &Stage, target: impl AsRef<Path>) -> std::path::PathBuf {
     let link = stage.path("link");
     symlink(target, &link).expect("the folder is writable");

@@ -203,7 +203,7 @@ fn failure_does_not_print_the_password() {
 
 /// `config::precedence` and `config::option_file` test which text is refused and that no message of theirs contains it.
 #[test]
-fn misplaced_password_is_not_printed() {
+fn misplaced_password_is_not_printed_and_no_option_takes_a_password() {
     let stage = Stage::new();
     let file = |text: &str| private(&stage, "file", text);
     let run = |words: &str, value: &OsStr| {
@@ -229,10 +229,8 @@ fn misplaced_password_is_not_printed() {
         let from_file = run("--defaults-file", file(text).as_os_str());
         assert_no_secret(&from_file, 78, text);
     }
-}
 
-#[test]
-fn password_option_does_not_exist_and_its_value_is_not_printed() {
+    // No option takes a password.
     let run = |words: &str| {
         let dlock = Dlock::new(words.split(' ')).env("DLOCK_PASSWORD", SENTINEL);
         let dlock = dlock.env("DLOCK_URL", "mysql://u:S3NT1NEL@127.0.0.1/db");

@@ -19,7 +19,6 @@ struct Held {
 }
 
 impl Held {
-    /// Starts a run with `options`, and waits until its command runs.
     #[track_caller]
     fn start(database: &Database, options: &[&str]) -> Self {
         let held = Self::waiting(database, options);
@@ -64,12 +63,10 @@ fn is_refused(database: &Database, options: &[&str], message: &str) {
     dlock.args(["--", "true"]).run().expect(75, "", message);
 }
 
-/// Returns the number of slots that are held.
 fn held(database: &Database) -> u64 {
     database.row("SELECT COUNT(*) FROM dlock_slot WHERE owner_id IS NOT NULL")
 }
 
-/// Waits until `count` contenders wait.
 #[track_caller]
 fn waits(database: &Database, count: u64) {
     let query = "SELECT COUNT(*) FROM dlock_waiter";
@@ -137,7 +134,6 @@ fn each_command_gets_the_smallest_free_slot_up_to_the_smallest_limit() {
     }
 }
 
-/// Asserts that nobody holds the action, and that no slot is in use.
 #[track_caller]
 fn is_free(database: &Database) {
     let count = database.row("SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL");

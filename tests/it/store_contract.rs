@@ -15,7 +15,7 @@ use dlock::store::{
 };
 use dlock::sys::clock;
 use testkit::proxy::{Fault, Kind, Proxy};
-use testkit::servers::{self, Flavour, Series, Server, shared};
+use testkit::servers::{self, Flavour, Series, shared};
 
 use crate::contract::{CLAUSES, Peer, Scene, attempt, reassertion};
 use crate::session_settings::worst;
@@ -60,21 +60,18 @@ const fn owner_id(number: u8) -> OwnerId {
     OwnerId::new([number; 16])
 }
 
-/// Runs `test` with two peers on a new database of each kind of server, with the worst session variables.
+/// Runs `test` with two peers on a new database of each kind of server, also with the worst session variables.
 fn everywhere(test: impl Fn(&servers::Database, Peer, Peer)) {
     for flavour in Flavour::ALL {
-        on(worst(flavour), &test);
+        for server in [worst(flavour), shared(flavour)] {
+            let database = server.database("contract");
+            let scene = RealScene(&database);
+            let (one, other) = (Peer::new(&scene, 1), Peer::new(&scene, 2));
+            test(&database, one, other);
+        }
     }
 }
 
-fn on(server: &Server, test: impl Fn(&servers::Database, Peer, Peer)) {
-    let database = server.database("contract");
-    let scene = RealScene(&database);
-    let (one, other) = (Peer::new(&scene, 1), Peer::new(&scene, 2));
-    test(&database, one, other);
-}
-
-/// A scene on a real server.
 struct RealScene<'a>(&'a servers::Database);
 
 impl RealScene<'_> {
@@ -269,9 +266,7 @@ fn tokens_increase_from_any_value_in_the_row_and_above_lost_grants_of_slots() {
 /// the removal of a dead waiter's entry, must not change this time.
 #[test]
 fn send_time_of_a_grant_is_that_of_the_attempt() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("contract");
-        let mut first = Peer::new(&RealScene(&database), 1);
+    everywhere(|database, mut first, _| {
         let grant = first.granted();
         assert_eq!(first.release_grant(grant), Response::Released);
         let entry = "INSERT INTO dlock_waiter SET action='init',owner_id=REPEAT('x',16),holder='dead',host='',pid=1,\
@@ -292,11 +287,11 @@ fn send_time_of_a_grant_is_that_of_the_attempt() {
         let response = attempting.join().expect("the thread does not panic");
         let is_granted = matches!(response.outcome, Ok(Response::Granted(..)));
         let is_known = is_granted && response.could_grant;
-        assert!(is_known, "{flavour}: {response:?}");
+        assert!(is_known, "{response:?}");
         let left: u64 = database.row("SELECT COUNT(*) FROM dlock_waiter");
-        assert_eq!(left, 0, "{flavour}: the entry was not removed");
-        assert!(response.sent < executed, "{flavour}: {response:?}");
-    }
+        assert_eq!(left, 0, "the entry was not removed");
+        assert!(response.sent < executed, "{response:?}");
+    });
 }
 
 /// A renewal may arrive late, from a connection that its sender has given up.
@@ -353,7 +348,4 @@ fn one_of_many_contenders_wins_each_round_without_deadlocks() {
         assert_eq!(tokens.len(), rounds, "a token was used twice");
     };
     everywhere(contend);
-    for flavour in Flavour::ALL {
-        on(shared(flavour), contend);
-    }
 }

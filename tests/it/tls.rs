@@ -2,12 +2,11 @@
 //! to disable TLS. Data that an attacker injects into a connection must never count as a response from the server.
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use mysql::prelude::Queryable;
-use mysql::{Conn, OptsBuilder, SslOpts};
+use mysql::{Conn, Opts, OptsBuilder, SslOpts};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
     SanType,
@@ -89,18 +88,15 @@ impl TlsServer {
     pub(crate) fn shared(flavour: Flavour) -> &'static Self {
         static SERVERS: [OnceLock<TlsServer>; 2] = [const { OnceLock::new() }; 2];
         let server = &SERVERS[usize::from(flavour == Flavour::MySql)];
-        server.get_or_init(|| Self::start(flavour))
-    }
-
-    #[track_caller]
-    fn start(flavour: Flavour) -> Self {
-        let certs = TestCerts::new();
-        let files = [("ca", "ca"), ("cert", "server"), ("key", "server-key")];
-        let [ca, cert, key] =
-            files.map(|(option, name)| format!("--ssl-{option}={}", certs.path(name)));
-        let options = [&*ca, &cert, &key, "--require-secure-transport=ON"];
-        let server = Server::start(flavour, &options);
-        Self { server, certs }
+        server.get_or_init(|| {
+            let certs = TestCerts::new();
+            let files = [("ca", "ca"), ("cert", "server"), ("key", "server-key")];
+            let [ca, cert, key] =
+                files.map(|(option, name)| format!("--ssl-{option}={}", certs.path(name)));
+            let options = [&*ca, &cert, &key, "--require-secure-transport=ON"];
+            let server = Server::start(flavour, &options);
+            Self { server, certs }
+        })
     }
 
     /// Creates a database with dlock's tables. The account requires `require`, for example `SSL` or `X509`, from its
@@ -310,7 +306,6 @@ fn certificates_that_mysql_generates_satisfy_verify_ca() {
     }
 }
 
-/// Asserts that the account of `database` logs in with `plugin`.
 #[track_caller]
 fn logs_in_with(database: &Database, plugin: &str) {
     let user = &database.user;
@@ -375,7 +370,7 @@ fn forged_change() -> Vec<u8> {
 
 /// Returns a forged response to the request that reads the row back. An attacker cannot guess the request id and the
 /// owner id, because both ids are random and are sent only through TLS.
-fn forged_row(action: &str) -> Vec<u8> {
+fn forged_row() -> Vec<u8> {
     let text = |text: &[u8]| {
         let mut field = vec![u8::try_from(text.len()).expect("the string is short")];
         field.extend_from_slice(text);
@@ -384,7 +379,7 @@ fn forged_row(action: &str) -> Vec<u8> {
     let values = [
         ("request", &[0; 8][..]),
         ("version", b"3"),
-        ("action", action.as_bytes()),
+        ("action", b"init"),
         ("token", b"1795169698189841"),
         ("owner_id", &[0; 16]),
         ("left_us", b"30000000"),
@@ -429,7 +424,7 @@ fn data_injected_before_tls_never_counts_as_a_grant() {
         let tls = TlsServer::shared(flavour);
         let database = tls.database("SSL");
         let ca = tls.certs.path("ca");
-        let (change, row) = (forged_change(), forged_row("init"));
+        let (change, row) = (forged_change(), forged_row());
         for (what, forgery) in [
             ("a login", &[][..]),
             ("a change", &change),
@@ -467,7 +462,7 @@ fn driver_alone_accepts_data_injected_before_tls() {
         changed.expect("the driver accepts the forged response");
         assert_eq!(conn.affected_rows(), 1, "{flavour}");
 
-        let proxy = injecting(tls, &forged_row("init"));
+        let proxy = injecting(tls, &forged_row());
         let mut conn = injected(tls, &database, &proxy);
         let row = conn.query_first("SELECT never");
         let row: Option<mysql::Row> = row.expect("the driver accepts the forged response");
@@ -482,13 +477,9 @@ fn injected(tls: &TlsServer, database: &Database, proxy: &Proxy) -> Conn {
     let ssl = SslOpts::default()
         .with_root_cert_path(Some(PathBuf::from(tls.certs.path("ca"))))
         .with_danger_skip_domain_validation(true);
-    let options = OptsBuilder::new()
-        .ip_or_hostname(Some(IpAddr::V4(Ipv4Addr::LOCALHOST).to_string()))
-        .tcp_port(proxy.port())
-        .user(Some(&database.user))
-        .pass(Some(&database.password))
-        .prefer_socket(false)
-        .max_allowed_packet(Some(1 << 20))
-        .ssl_opts(Some(ssl));
+    let url =
+        database.url_through(proxy.port()) + "?prefer_socket=false&max_allowed_packet=1048576";
+    let options = Opts::from_url(&url).expect("the URL is valid");
+    let options = OptsBuilder::from_opts(options).ssl_opts(Some(ssl));
     Conn::new(options).expect("the driver accepts the forged login")
 }

@@ -35,7 +35,6 @@ fn set_up(flavour: Flavour) -> Database {
     database
 }
 
-/// Returns `version` and `min_version` of each row of `dlock_schema`.
 #[track_caller]
 fn recorded(database: &Database) -> Vec<(u32, u32)> {
     database.rows("SELECT version, min_version FROM dlock_schema")

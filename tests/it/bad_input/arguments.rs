@@ -89,10 +89,8 @@ fn an_incomplete_command_line_is_rejected_and_corrected() {
         outcome.expect(64, "", why);
     }
     Dlock::new([""; 0]).run().expect(64, "", "Usage");
-}
 
-#[test]
-fn all_missing_connection_settings_are_reported_in_one_message() {
+    // All missing connection settings are reported in one message.
     let run = || Dlock::new(["exec", "-a", "init"]);
     let no_user = "no user (set --user or DLOCK_USER), no database";
     let no_server =

@@ -82,7 +82,7 @@ fn settings_come_from_urls_flags_variables_and_files() {
 }
 
 #[test]
-fn an_option_file_provides_settings_by_group_and_by_include() {
+fn settings_come_from_option_files_and_the_files_of_the_user_and_the_machine() {
     let server = shared(Flavour::of_this_test());
     let database = server.database("options");
     let stage = Stage::new();
@@ -100,11 +100,24 @@ fn an_option_file_provides_settings_by_group_and_by_include() {
     let by_socket = format!("[client]\nsocket = {socket}\n{account}{dlock}");
     let by_socket = private(&stage, "socket", &by_socket);
     let run = |file: &PathBuf| bare().arg("--defaults-file").arg(file);
+    // The file of the user, and the file of the machine.
+    let server = format!("{dlock}host=127.0.0.1\nport={port}\n");
+    let account = format!("user={user}\npassword={password}\n");
+    user_folder(&stage, "home/.config", &format!("{server}{account}"));
+    let account = user_folder(&stage, "account", &format!("[dlock]\n{account}"));
+    let system = private(&stage, "system", &format!("{server}user=nobody\n"));
+    let invalid = user_folder(&stage, "invalid", "rubbish\n");
+    let home = bare().env("XDG_CONFIG_HOME", "");
+    let both = with_system_file(&system).env("XDG_CONFIG_HOME", account);
+    let url_over = bare().env("XDG_CONFIG_HOME", invalid);
     let runs = [
         ("dlock over client", run(&over)),
         ("included", run(&including)),
         ("socket", run(&by_socket)),
         ("by variable", bare().env("DLOCK_DEFAULTS_FILE", &over)),
+        ("user in home", home.env("HOME", stage.path("home"))),
+        ("account of the user, server of the system", both),
+        ("url over user", url_over.env("DLOCK_URL", database.url())),
     ];
     all_reach(&database, runs);
 }
@@ -129,29 +142,6 @@ fn with_system_file(file: &Path) -> Dlock {
 }
 
 #[test]
-fn settings_come_from_the_file_of_the_user_and_the_file_of_the_machine() {
-    let database = shared(Flavour::of_this_test()).database("config");
-    let stage = Stage::new();
-    let (name, user, password) = (&database.name, &database.user, &database.password);
-    let port = database.port;
-    let server = format!("[dlock]\nhost=127.0.0.1\nport={port}\ndatabase={name}\n");
-    let account = format!("user={user}\npassword={password}\n");
-    user_folder(&stage, "home/.config", &format!("{server}{account}"));
-    let account = user_folder(&stage, "account", &format!("[dlock]\n{account}"));
-    let system = private(&stage, "system", &format!("{server}user=nobody\n"));
-    let invalid = user_folder(&stage, "invalid", "rubbish\n");
-    let home = bare().env("XDG_CONFIG_HOME", "");
-    let both = with_system_file(&system).env("XDG_CONFIG_HOME", account);
-    let over = bare().env("XDG_CONFIG_HOME", invalid);
-    let runs = [
-        ("user in home", home.env("HOME", stage.path("home"))),
-        ("account of the user, server of the system", both),
-        ("url over user", over.env("DLOCK_URL", database.url())),
-    ];
-    all_reach(&database, runs);
-}
-
-#[test]
 fn doctor_shows_where_each_setting_is_set() {
     let database = shared(Flavour::MariaDb).database("origins");
     let stage = Stage::new();
@@ -159,9 +149,9 @@ fn doctor_shows_where_each_setting_is_set() {
     let text = format!("[dlock]\nhost = 127.0.0.1\nport = 1\nuser = {user}\n");
     let folder = user_folder(&stage, "config", &text);
     let file = folder.join("dlock/dlock.cnf").display().to_string();
-    let outcome = Dlock::new(["doctor", "--port", &database.port.to_string()])
+    let outcome = Dlock::new(["doctor", "--port", &port.to_string()])
         .env("XDG_CONFIG_HOME", &folder)
-        .env("DLOCK_DATABASE", &database.name)
+        .env("DLOCK_DATABASE", name)
         .env("DLOCK_PASSWORD", &database.password)
         .run();
     let wanted = format!(

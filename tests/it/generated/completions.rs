@@ -19,7 +19,6 @@ use dlock::lease::action::Action;
 /// for a user of the machine.
 const NAME_HINT: ValueHint = ValueHint::Username;
 
-/// Returns the path and the content of each script.
 pub(super) fn rendered() -> Vec<(PathBuf, String)> {
     vec![
         (path("dlock.bash"), bash()),
@@ -32,12 +31,10 @@ fn path(name: &str) -> PathBuf {
     root().join("completions").join(name)
 }
 
-/// Returns the first comment of a script.
 fn origin(name: &str) -> String {
     format!("# Rendered from the grammar and completions/parts/{name} by:\n# {UPDATE}\n")
 }
 
-/// Returns the handwritten part of a script.
 fn part(name: &str) -> String {
     let path = root().join("completions/parts").join(name);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -78,7 +75,6 @@ fn takes_value(arg: &Arg) -> bool {
     arg.is_positional() || arg.get_action().takes_values()
 }
 
-/// Renders the script of `clap_complete`.
 fn generated(shell: Shell) -> String {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut grammar(), "dlock", &mut text);
