@@ -11,21 +11,14 @@ mod arguments;
 mod files;
 mod server;
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::Dlock;
-use testkit::servers::{Database, Server};
+use testkit::servers::Database;
 
 /// Returns a `dlock exec` for the action `action` that makes one attempt to connect and one attempt to acquire the
 /// lock.
 fn exec(database: &Database, action: &str) -> Dlock {
-    let exec = [
-        "exec",
-        "--nonblock",
-        "--connect-timeout=0",
-        "--action",
-        action,
-    ];
-    Dlock::on(database, exec)
+    let exec = ["exec", "--nonblock", "--connect-timeout=0", "-a"];
+    Dlock::on(database, exec).arg(action)
 }
 
 /// Adds a command to `dlock` and asserts that dlock exits with `status`, prints one line that contains `why`, and does not
@@ -47,7 +40,6 @@ fn misused(dlock: Dlock, why: &str) {
     assert!(is_usage, "{outcome:#?}");
 }
 
-/// Asserts that the lock `action` can be acquired without waiting.
 #[track_caller]
 fn free(database: &Database, action: &str) {
     let exec = exec(database, action).args(["--", "true"]);
@@ -57,20 +49,5 @@ fn free(database: &Database, action: &str) {
 /// Returns the names of all actions that have a row in `dlock_lock`.
 #[track_caller]
 fn actions(database: &Database) -> Vec<String> {
-    let rows: Vec<Vec<u8>> = database
-        .admin_conn()
-        .query("SELECT action FROM dlock_lock")
-        .expect("the table exists");
-    rows.iter()
-        .map(|name| String::from_utf8_lossy(name).into_owned())
-        .collect()
-}
-
-#[track_caller]
-fn set_up(server: &Server, name: &str) -> Database {
-    let database = server.database(name);
-    Dlock::on(&database, ["setup"])
-        .run()
-        .expect(0, "", "in place");
-    database
+    database.rows("SELECT action FROM dlock_lock")
 }

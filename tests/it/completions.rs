@@ -14,6 +14,8 @@ use testkit::network::{local, resolving};
 use testkit::servers::{Database, Flavour, shared};
 use testkit::shell::{Kind, Shell};
 
+use crate::doctor::grant;
+
 /// Names with characters that have a special meaning in a shell. The first letter of each name is unique.
 const HOSTILE: [&str; 12] = [
     "a$(touch pwned)",
@@ -30,25 +32,19 @@ const HOSTILE: [&str; 12] = [
     "lümlaut数",
 ];
 
-/// Returns a database in which all locks with a name in `names` were used.
 fn database_with(flavour: Flavour, names: &[&str]) -> Database {
-    let database = shared(flavour).database("completions");
-    Dlock::on(&database, ["setup", "-q"])
-        .run()
-        .expect(0, "", "");
+    let database = shared(flavour).set_up("completions");
     let mut conn = database.admin_conn();
     for name in names {
-        conn.exec_drop("INSERT INTO dlock_lock (action) VALUES (?)", (*name,))
-            .expect("the row is inserted");
+        let inserted = conn.exec_drop("INSERT INTO dlock_lock (action) VALUES (?)", (*name,));
+        inserted.expect("the name is inserted");
     }
     database
 }
 
-/// Returns the names that `dlock complete-names` prints.
 fn names(database: &Database, arguments: &[&str]) -> String {
-    let outcome = Dlock::on(database, ["complete-names"])
-        .args(arguments)
-        .run();
+    let outcome = Dlock::on(database, ["complete-names"]).args(arguments);
+    let outcome = outcome.run();
     outcome.expect(0, &outcome.stdout, "");
     outcome.stdout
 }
@@ -87,16 +83,10 @@ fn names_complete_unquoted_in_quotes_and_after_an_equals_sign_and_are_never_exec
             let words = ["dlock", "exec", "-a", name];
             shell.completes(&format!("dlock exec -a {typed}"), &words);
         }
-        for (typed, name) in [
-            ("c", "c two  words"),
-            ("d:one:", "d:one:two"),
-            ("e", "e=one=two"),
-        ] {
-            let word = format!("--action={name}");
-            shell.completes(
-                &format!("dlock exec --action={typed}"),
-                &["dlock", "exec", &word],
-            );
+        for (typed, at) in [("c", 2), ("d:one:", 3), ("e", 4)] {
+            let word = format!("--action={}", HOSTILE[at]);
+            let words = ["dlock", "exec", &word];
+            shell.completes(&format!("dlock exec --action={typed}"), &words);
         }
         assert!(!shell.home.path().join("pwned").exists(), "{kind:?}");
     }
@@ -104,24 +94,13 @@ fn names_complete_unquoted_in_quotes_and_after_an_equals_sign_and_are_never_exec
 
 /// The arguments and options for a name complete names.
 fn completes_names(shell: &mut Shell, kind: Kind) {
-    for line in [
-        "dlock exec -a",
-        "dlock exec -n --ttl 5s --once -a",
-        "dlock exec",
-        "dlock exec --note text",
-        "dlock check",
-        "dlock forget",
-        "dlock release -y",
-        "dlock status",
-        "dlock status -a",
-        "dlock history migrate",
-        "dlock wait",
-        "dlock release --reason test -a",
-        "dlock forget -a",
-        "dlock check -a",
-    ] {
-        let words: Vec<&str> = line.split(' ').chain(["migrate"]).collect();
-        shell.completes(&format!("{line} mi"), &words);
+    let lines = "exec -a, exec -n --ttl 5s --once -a, exec, exec --note text, check, forget, \
+                 release -y, status, status -a, history migrate, wait, release --reason test -a, \
+                 forget -a, check -a";
+    for line in lines.split(", ") {
+        let words = ["dlock"].into_iter().chain(line.split(' '));
+        let words: Vec<&str> = words.chain(["migrate"]).collect();
+        shell.completes(&format!("dlock {line} mi"), &words);
     }
     if kind != Kind::Fish {
         // fish completes no value after several short options in one word.
@@ -134,12 +113,7 @@ fn completes_names(shell: &mut Shell, kind: Kind) {
 fn completes_paths(shell: &mut Shell) {
     let file = "path to it";
     fs::write(shell.home.path().join(file), "").expect("the file can be written");
-    for option in [
-        "--url-file",
-        "--password-file",
-        "--ssl-ca",
-        "--heartbeat-file",
-    ] {
+    for option in "--url-file --password-file --ssl-ca --heartbeat-file".split(' ') {
         let words = ["dlock", "exec", option, file];
         shell.completes(&format!("dlock exec {option} pa"), &words);
     }
@@ -225,12 +199,7 @@ fn names_have_the_prefix_and_are_read_by_an_account_that_can_only_read() {
         let database = database_with(flavour, &["a%b", "aab", "a_b", "A", "b", "a\u{10ffff}"]);
         let server = shared(flavour);
         let mut reader = server.database("reader");
-        let grant = format!(
-            "GRANT SELECT ON `{}`.* TO '{}'@'%'",
-            database.name, reader.user
-        );
-        let mut conn = server.admin();
-        conn.query_drop(grant).expect("the privileges are granted");
+        grant(&reader, &format!("SELECT ON `{}`.*", database.name));
         reader.name.clone_from(&database.name);
         for (prefix, wanted) in [
             ("a", "a%b\na_b\naab\na\u{10ffff}\n"),
@@ -240,14 +209,12 @@ fn names_have_the_prefix_and_are_read_by_an_account_that_can_only_read() {
             assert_eq!(names_in_time(&reader, prefix), wanted);
         }
         assert_eq!(names(&database, &["-a"]), "");
-        let mut conn = database.admin_conn();
         // A row of another program must not start a new line.
-        conn.query_drop("INSERT INTO dlock_lock (action) VALUES ('c\\nd'), (x'63ff')")
-            .expect("the rows are inserted");
+        database.execute("INSERT INTO dlock_lock (action) VALUES ('c\\nd'), (x'63ff')");
         assert_eq!(names(&database, &["c"]), "");
-        let rows: Vec<_> = (0..1500).map(|number| (format!("n{number:04}"),)).collect();
-        conn.exec_batch("INSERT INTO dlock_lock (action) VALUES (?)", rows)
-            .expect("the rows are inserted");
+        let rows: Vec<_> = (0..1500).map(|it| format!("('n{it:04}')")).collect();
+        let rows = rows.join(",");
+        database.execute(format!("INSERT INTO dlock_lock (action) VALUES {rows}"));
         let found = names_in_time(&database, "n");
         assert_eq!(found.lines().count(), 1000);
         assert!(found.ends_with("n0999\n"));
@@ -255,7 +222,7 @@ fn names_have_the_prefix_and_are_read_by_an_account_that_can_only_read() {
         // If there are no tables, none are created.
         let empty = server.database("completions");
         assert_eq!(names(&empty, &[""]), "");
-        let tables: Vec<String> = empty.admin_conn().query("SHOW TABLES").expect("a list");
+        let tables: Vec<String> = empty.rows("SHOW TABLES");
         assert_eq!(tables, [] as [&str; 0]);
     }
 }
@@ -282,8 +249,7 @@ fn names_end_without_output_when_they_cannot_be_read() {
     }
 
     let stage = Stage::new();
-    Dlock::new(["complete-names", "", "--", "--url-file"])
-        .arg(stage.fifo("fifo"))
-        .run()
-        .expect(0, "", "");
+    let dlock = Dlock::new(["complete-names", "", "--", "--url-file"]);
+    let dlock = dlock.arg(stage.fifo("fifo")).run();
+    dlock.expect(0, "", "");
 }

@@ -15,21 +15,14 @@ mod tables;
 
 pub(crate) use sources::private;
 
-use mysql::prelude::Queryable;
-
 use testkit::cli_runner::Dlock;
 use testkit::servers::Database;
 
 /// Returns the actions in `database` that have been granted at least once and are free, sorted by name.
 #[track_caller]
 fn actions(database: &Database) -> Vec<String> {
-    let rows: Vec<Vec<u8>> = database
-        .admin_conn()
-        .query("SELECT action FROM dlock_lock WHERE token > 0 AND owner_id IS NULL ORDER BY action")
-        .expect("the tables exist");
-    rows.into_iter()
-        .map(|name| String::from_utf8(name).expect("names are UTF-8"))
-        .collect()
+    database
+        .rows("SELECT action FROM dlock_lock WHERE token > 0 AND owner_id IS NULL ORDER BY action")
 }
 
 /// Runs each of `runs` with its name as the action and `true` as the command. Asserts that exactly these actions were
@@ -38,10 +31,8 @@ fn actions(database: &Database) -> Vec<String> {
 fn all_reach(database: &Database, runs: impl IntoIterator<Item = (&'static str, Dlock)>) {
     let mut names = Vec::new();
     for (name, dlock) in runs {
-        let outcome = dlock
-            .env("DLOCK_OPT_ACTION", name)
-            .args(["--", "true"])
-            .run();
+        let dlock = dlock.env("DLOCK_OPT_ACTION", name);
+        let outcome = dlock.args(["--", "true"]).run();
         let end = (outcome.status, &*outcome.stderr);
         assert_eq!(end, (Some(0), ""), "{name}");
         names.push(name);

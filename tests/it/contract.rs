@@ -13,9 +13,7 @@ use dlock::store::{
 
 /// A server with one action, which nobody has used yet.
 pub(crate) trait Scene {
-    /// Returns a new connection of a contender, and the contender.
     fn connect(&self, number: u8) -> (Box<dyn Store>, Contender);
-    /// Returns the owner id of a contender.
     fn owner_id(&self, number: u8) -> OwnerId;
     /// Moves the end of the lease to this time ago by the server's clock, rounded up to what the server can count.
     fn expire(&self, ago: Duration);
@@ -25,10 +23,8 @@ pub(crate) trait Scene {
     fn lose_record(&self);
 }
 
-/// A clause of the contract.
 pub(crate) type Clause = fn(&dyn Scene);
 
-/// All clauses.
 pub(crate) const CLAUSES: [Clause; 10] = [
     free_action_is_granted_to_one_contender_and_reported_to_the_other,
     lease_is_renewed_and_released_only_by_its_owner,
@@ -49,7 +45,6 @@ pub(crate) struct Peer {
     pub(crate) owner_id: OwnerId,
 }
 
-/// Returns an attempt of the contender with this owner id.
 pub(crate) fn attempt(owner_id: OwnerId, mode: AcquireMode) -> Request {
     Request::TryAcquire(AcquireRequest {
         owner_id,
@@ -91,11 +86,35 @@ impl Peer {
         self.send(&attempt(self.owner_id, mode))
     }
 
-    /// Takes the lease over if the row still has `version`.
     #[track_caller]
     fn take_over(&mut self, version: Version) -> Response {
         let fenced = false;
         self.attempt(AcquireMode::TakeOver { version, fenced })
+    }
+
+    /// Asserts that an attempt is refused, and returns the record that it has read.
+    #[track_caller]
+    pub(crate) fn not_acquired(&mut self, mode: AcquireMode) -> LockRecord {
+        match self.attempt(mode) {
+            Response::NotAcquired(record, _) => record,
+            other => panic!("acquired: {other:?}"),
+        }
+    }
+
+    /// Asserts that a renewal is refused, and returns the record that it has read.
+    #[track_caller]
+    pub(crate) fn lost(&mut self, grant: Grant) -> LockRecord {
+        match self.renew(grant) {
+            Response::Lost(record) => record,
+            other => panic!("not lost: {other:?}"),
+        }
+    }
+
+    /// Asserts that the lost `grant` cannot be written again.
+    #[track_caller]
+    fn is_refused(&mut self, grant: Grant) {
+        let late = self.send(&reassertion(grant));
+        assert!(matches!(late, Response::Lost(_)), "{late:?}");
     }
 
     #[track_caller]
@@ -138,14 +157,6 @@ impl Peer {
         }))
     }
 
-    /// Returns the token of the lease of this contender in a slot.
-    #[track_caller]
-    fn own_token(&mut self) -> Token {
-        let record = self.record();
-        let lease = record.own_lease(self.owner_id);
-        lease.expect("a lease").version.token
-    }
-
     #[track_caller]
     pub(crate) fn release_grant(&mut self, grant: Grant) -> Response {
         self.release(grant.owner_id, Some(grant.token))
@@ -159,9 +170,7 @@ fn peers(scene: &dyn Scene) -> (Peer, Peer) {
 fn free_action_is_granted_to_one_contender_and_reported_to_the_other(scene: &dyn Scene) {
     let (mut one, mut other) = peers(scene);
     let grant = one.granted();
-    let Response::NotAcquired(seen, _) = other.attempt(AcquireMode::First) else {
-        panic!("the action was granted twice");
-    };
+    let seen = other.not_acquired(AcquireMode::First);
     assert_eq!(seen.lease.owner_id, Some(one.owner_id));
     assert_eq!(seen.lease.version.token, grant.token);
     assert_eq!(seen.lease.ttl, one.contender.ttl);
@@ -193,7 +202,7 @@ fn lease_is_renewed_and_released_only_by_its_owner(scene: &dyn Scene) {
             ..grant
         };
         for wrong in [another, later] {
-            assert!(matches!(one.renew(wrong), Response::Lost(_)));
+            one.lost(wrong);
             let released = one.release_grant(wrong);
             assert!(matches!(released, Response::NotHolder(_)), "{released:?}");
         }
@@ -228,7 +237,7 @@ fn renewed_lease_is_not_taken_over_with_a_stale_version(scene: &dyn Scene) {
         panic!("the unchanged row was not taken over");
     };
     assert!(token > grant.token);
-    assert!(matches!(one.renew(grant), Response::Lost(_)));
+    one.lost(grant);
     assert_eq!(one.release_grant(grant), Response::NotHolder(None));
     assert_eq!(other.record().lease.owner_id, Some(other.owner_id));
 }
@@ -237,16 +246,14 @@ fn renewal_revives_an_expired_lease_that_was_not_taken_over(scene: &dyn Scene) {
     let (mut one, mut other) = peers(scene);
     let grant = one.granted();
     scene.expire(Duration::from_secs(2));
-    let Response::NotAcquired(seen, _) = other.attempt(AcquireMode::IfFree) else {
-        panic!("an expired lease is not free");
-    };
+    let seen = other.not_acquired(AcquireMode::IfFree);
     assert!(matches!(seen.lease.expiry, Expiry::Ago(_)));
     assert_eq!(one.renew(grant), Response::Renewed(None));
     scene.expire(Duration::from_secs(6));
     let expired = other.record().lease.version;
     let response = other.take_over(expired);
     assert!(matches!(response, Response::Granted(token, ..) if token > grant.token));
-    assert!(matches!(one.renew(grant), Response::Lost(_)));
+    one.lost(grant);
 }
 
 fn revoked_record_has_no_holder_and_only_its_owner_frees_it(scene: &dyn Scene) {
@@ -259,11 +266,10 @@ fn revoked_record_has_no_holder_and_only_its_owner_frees_it(scene: &dyn Scene) {
     };
     assert!(revoked.token > grant.token);
     for grant in [grant, revoked] {
-        assert!(matches!(one.renew(grant), Response::Lost(_)));
+        one.lost(grant);
     }
     assert_eq!(one.record().lease.version.renewals, 0);
-    let attempt = one.attempt(AcquireMode::IfFree);
-    assert!(matches!(attempt, Response::NotAcquired(..)), "{attempt:?}");
+    one.not_acquired(AcquireMode::IfFree);
     let not_own = other.release(other.owner_id, None);
     assert_eq!(not_own, Response::NotHolder(None));
     assert_eq!(one.record().lease.owner_id, Some(one.owner_id));
@@ -277,16 +283,12 @@ fn lost_grant_is_written_only_to_an_older_row(scene: &dyn Scene) {
     let (mut one, _) = peers(scene);
     let grant = one.granted();
     scene.lose_record();
-    assert!(matches!(one.renew(grant), Response::Lost(_)));
-    let again = reassertion(grant);
-    assert_eq!(one.send(&again), Response::Renewed(None));
+    one.lost(grant);
+    assert_eq!(one.send(&reassertion(grant)), Response::Renewed(None));
     assert_eq!(one.record().lease.version.renewals, 1000);
     assert_eq!(one.release_grant(grant), Response::Released);
-    let late = one.send(&again);
-    assert!(
-        matches!(late, Response::Lost(_)),
-        "the token of the row is not smaller: {late:?}"
-    );
+    // The token of the row is not smaller.
+    one.is_refused(grant);
 }
 
 /// Returns the renewal that writes `grant` again.
@@ -306,40 +308,31 @@ fn lost_grants_of_slots_are_written_again_in_any_order(scene: &dyn Scene) {
     let grants = [one.granted(), two.granted()];
     scene.lose_record();
     for (peer, grant) in [(&mut two, grants[1]), (&mut one, grants[0])] {
-        let Response::Lost(lost) = peer.renew(grant) else {
-            panic!("the grant is not lost");
-        };
+        let lost = peer.lost(grant);
         assert!(lost.own_lease(grant.owner_id).is_none(), "{lost:?}");
         assert_eq!(peer.send(&reassertion(grant)), Response::Renewed(None));
     }
     let slots = one.record().slot_tokens();
     assert_eq!(slots, [(1, grants[0].token), (2, grants[1].token)]);
-    let third = three.attempt(AcquireMode::First);
-    assert!(matches!(third, Response::NotAcquired(..)), "{third:?}");
+    three.not_acquired(AcquireMode::First);
     let beside = Grant {
         owner_id: three.owner_id,
         slot: 3,
         ..grants[1]
     };
-    let above_limit = three.send(&reassertion(beside));
-    assert!(matches!(above_limit, Response::Lost(_)), "{above_limit:?}");
+    // A third slot is above the limit.
+    three.is_refused(beside);
 
     assert_eq!(one.release_grant(grants[0]), Response::Released);
-    let late = one.send(&reassertion(grants[0]));
-    assert!(
-        matches!(late, Response::Lost(_)),
-        "the token of the slot is not smaller: {late:?}"
-    );
+    // The token of the slot is not smaller.
+    one.is_refused(grants[0]);
     assert_eq!(two.release_grant(grants[1]), Response::Released);
     assert_eq!(two.record().lease.owner_id, None);
     let next = three.granted();
     assert!(next.token > grants[1].token);
     assert_eq!(three.release_grant(next), Response::Released);
-    let late = two.send(&reassertion(grants[1]));
-    assert!(
-        matches!(late, Response::Lost(_)),
-        "the action has been granted again: {late:?}"
-    );
+    // The action has been granted again.
+    two.is_refused(grants[1]);
 }
 
 fn slots_are_granted_up_to_the_smallest_limit(scene: &dyn Scene) {
@@ -347,14 +340,10 @@ fn slots_are_granted_up_to_the_smallest_limit(scene: &dyn Scene) {
     let [mut one, mut two, mut three] = [peer(1, 0), peer(2, 2), peer(3, 0)];
     let grants = [one.granted(), two.granted()];
     assert!(grants[0].token < grants[1].token);
-    let Response::NotAcquired(seen, _) = three.attempt(AcquireMode::First) else {
-        panic!("a third lease was granted beside a limit of 2");
-    };
+    let seen = three.not_acquired(AcquireMode::First);
     assert!(seen.is_shared());
-    let slots = seen.slots.iter();
-    let slots: Vec<_> = slots
-        .map(|slot| (slot.number, slot.limit.count(), slot.lease.owner_id))
-        .collect();
+    let shown = |slot: &Slot| (slot.number, slot.limit.count(), slot.lease.owner_id);
+    let slots: Vec<_> = seen.slots.iter().map(shown).collect();
     let owners = [Some(one.owner_id), Some(two.owner_id)];
     assert_eq!(slots, [(1, None, owners[0]), (2, Some(2), owners[1])]);
     assert!(matches!(seen.slots[1].lease.expiry, Expiry::In(left) if left <= two.contender.ttl));
@@ -364,25 +353,19 @@ fn slots_are_granted_up_to_the_smallest_limit(scene: &dyn Scene) {
     let numbers: Vec<_> = one.record().slots.iter().map(|slot| slot.number).collect();
     assert_eq!(numbers, [1, 2], "the smallest free slot is used again");
     let mut four = peer(4, 0);
-    assert!(matches!(
-        four.attempt(AcquireMode::IfFree),
-        Response::NotAcquired(..)
-    ));
+    four.not_acquired(AcquireMode::IfFree);
     assert_eq!(two.release_grant(grants[1]), Response::Released);
     four.granted();
-    assert_eq!(
-        four.attempt(AcquireMode::IfFree),
-        Response::AlreadyHeld(four.own_token(), 2)
-    );
+    let again = four.attempt(AcquireMode::IfFree);
+    let record = four.record();
+    let own = record.own_lease(four.owner_id).expect("a lease in a slot");
+    assert_eq!(again, Response::AlreadyHeld(own.version.token, 2));
 }
 
 fn exclusive_lease_and_slots_exclude_each_other_until_the_last_slot_is_released(scene: &dyn Scene) {
     let [mut one, mut two] = [Peer::new(scene, 1), Peer::with_limit(scene, 2, 0)];
     let grant = one.granted();
-    assert!(matches!(
-        two.attempt(AcquireMode::First),
-        Response::NotAcquired(..)
-    ));
+    two.not_acquired(AcquireMode::First);
     assert_eq!(one.release_grant(grant), Response::Released);
     let slot = two.granted();
     assert!(slot.token > grant.token);
@@ -391,8 +374,7 @@ fn exclusive_lease_and_slots_exclude_each_other_until_the_last_slot_is_released(
         fenced: false,
     };
     for mode in [AcquireMode::First, AcquireMode::IfFree, among] {
-        let attempt = one.attempt(mode);
-        assert!(matches!(&attempt, Response::NotAcquired(seen, _) if seen.slots.len() == 1));
+        assert_eq!(one.not_acquired(mode).slots.len(), 1);
     }
     let mut three = Peer::with_limit(scene, 3, 0);
     let beside = three.granted();
@@ -404,7 +386,7 @@ fn exclusive_lease_and_slots_exclude_each_other_until_the_last_slot_is_released(
     // A contender waits for the longest ttl that it has read if the database may have lost a grant.
     assert!(record.lease.ttl < Duration::from_hours(1), "{record:?}");
     assert!(one.granted().token > beside.token);
-    assert!(matches!(two.attempt(among), Response::NotAcquired(..)));
+    two.not_acquired(among);
 }
 
 fn slot_of_a_dead_holder_is_freed_unless_it_was_renewed(scene: &dyn Scene) {
@@ -435,23 +417,17 @@ fn slot_of_a_dead_holder_is_freed_unless_it_was_renewed(scene: &dyn Scene) {
     });
     assert!(matches!(other.send(&late), Response::NotAcquired(..)));
     assert_eq!(other.record().slots.len(), 2);
-    assert_eq!(one.renew(grants[0]), Response::Renewed(None));
-    assert!(matches!(
-        other.attempt(take(&slots[0])),
-        Response::NotAcquired(..)
-    ));
-    assert_eq!(one.renew(grants[0]), Response::Renewed(None));
-    assert!(matches!(
-        other.attempt(take(&slots[1])),
-        Response::NotAcquired(..)
-    ));
-    assert!(matches!(two.renew(grants[1]), Response::Lost(_)));
+    for slot in &slots {
+        assert_eq!(one.renew(grants[0]), Response::Renewed(None));
+        other.not_acquired(take(slot));
+    }
+    two.lost(grants[1]);
     let slots = other.record().slots;
     let Response::Granted(token, ..) = other.attempt(take(&slots[0])) else {
         panic!("no slot is held any more");
     };
     assert!(token > grants[1].token);
-    assert!(matches!(one.renew(grants[0]), Response::Lost(_)));
+    one.lost(grants[0]);
     let released = one.release_grant(grants[0]);
     assert!(matches!(released, Response::NotHolder(_)), "{released:?}");
     assert_eq!(other.record().lease.owner_id, Some(other.owner_id));

@@ -35,6 +35,7 @@ use dlock::store::{
 };
 
 const GUARANTEES: &str = "docs/guarantees.md";
+const OVERVIEW: &str = "man/dlock.7";
 const EXEC: &str = "man/parts/dlock-exec.man";
 const STATUS: &str = "man/parts/dlock-status.man";
 const HISTORY: &str = "man/parts/dlock-history.man";
@@ -43,9 +44,9 @@ const OPERATIONS: &str = "man/dlock-operations.7";
 
 #[test]
 fn every_list_of_exit_statuses_is_complete() {
-    let table = exit::rows(None);
-    let table = table.iter();
-    let table: Vec<(&str, &str)> = table.map(|row| (row.0, row.1.as_str())).collect();
+    let rows = exit::rows(None);
+    let rows = rows.iter();
+    let table: Vec<(&str, &str)> = rows.map(|row| (row.0, row.1.as_str())).collect();
     let guarantees = document("docs/guarantees.md");
     let lines = section(&guarantees, "## Exit statuses").lines();
     let cells = lines.filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |"));
@@ -56,9 +57,8 @@ fn every_list_of_exit_statuses_is_complete() {
     let page = document(OPERATIONS);
     let lines = section(&page, ".Sh EXIT STATUS").lines();
     let pairs = lines.clone().zip(lines.skip(1));
-    let rows: Vec<_> = pairs
-        .filter_map(|(item, meaning)| Some((item.strip_prefix(".It Sy ")?, meaning)))
-        .collect();
+    let rows = pairs.filter_map(|(item, meaning)| Some((item.strip_prefix(".It Sy ")?, meaning)));
+    let rows: Vec<_> = rows.collect();
     assert_eq!(rows, table, "{OPERATIONS}");
 }
 
@@ -101,9 +101,8 @@ fn the_grants_in_the_documents_are_those_that_setup_prints() {
 fn every_table_and_column_is_described() {
     let page = document(PROTOCOL);
     let text = section(&page, ".Sh TABLES AND GRANTS");
-    let described: BTreeSet<&str> = text
-        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
-        .collect();
+    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    let described: BTreeSet<&str> = words.collect();
     let definition = printout(None, "dlock");
     let names = definition.lines().filter_map(|line| {
         let table = line.strip_prefix("CREATE TABLE IF NOT EXISTS ");
@@ -169,33 +168,41 @@ fn every_field_and_column_of_status_and_history_is_documented() {
         (STATUS, ".SS \"JSON: a session\"", &lock["sessions"][0]),
         (HISTORY, ".SS JSON", &history["runs"][0]),
     ] {
-        let text = document(page);
-        let lines = section(&text, heading).lines();
-        let fields = lines.filter_map(|line| line.strip_suffix(')')?.split_once(" ("));
-        let documented: BTreeSet<&str> = fields.map(|(field, _)| field).collect();
-        let fields = object.as_object().expect("an object").keys();
-        let fields: BTreeSet<&str> = fields.map(String::as_str).collect();
-        assert_eq!(documented, fields, "{page}: {heading}");
+        fields_are_documented(page, heading, object);
     }
     let text = table(&survey, Layout::FULL);
+    let runs_table = history::table(&runs, Layout::FULL);
     let (locks, waiters) = text.split_once("\n\n").expect("two tables");
     for (page, heading, table) in [
         (STATUS, ".SS \"The table\"", locks),
         (STATUS, ".SS \"The queue\"", waiters),
-        (
-            HISTORY,
-            ".SS \"The table\"",
-            &history::table(&runs, Layout::FULL),
-        ),
+        (HISTORY, ".SS \"The table\"", &runs_table),
     ] {
         let columns = table.lines().next().expect("a heading").split("  ");
         let columns = columns.map(str::trim).filter(|column| !column.is_empty());
         let text = document(page);
-        let items = section(&text, heading).split("\n.TP\n").skip(1);
-        let tags = items.filter_map(|item| item.lines().next());
-        let documented: Vec<&str> = tags.flat_map(|tag| tag.split(", ")).collect();
+        let documented = tags(section(&text, heading));
         assert_eq!(documented, columns.collect::<Vec<_>>(), "{page}: {heading}");
     }
+}
+
+/// Asserts that the section of `page` after `heading` describes exactly the fields of `object`.
+#[track_caller]
+pub(crate) fn fields_are_documented(page: &str, heading: &str, object: &Value) {
+    let text = document(page);
+    let lines = section(&text, heading).lines();
+    let fields = lines.filter_map(|line| line.strip_suffix(')')?.split_once(" ("));
+    let documented: BTreeSet<&str> = fields.map(|(field, _)| field).collect();
+    let fields = object.as_object().expect("an object").keys();
+    let fields: BTreeSet<&str> = fields.map(String::as_str).collect();
+    assert_eq!(documented, fields, "{page}: {heading}");
+}
+
+/// Returns the names in the lists of `text`.
+pub(crate) fn tags(text: &str) -> Vec<&str> {
+    let tags = text.split("\n.TP\n").skip(1);
+    let tags = tags.filter_map(|item| item.lines().next());
+    tags.flat_map(|tag| tag.split(", ")).collect()
 }
 
 #[test]
@@ -237,10 +244,7 @@ fn every_name_in_logs_metrics_and_hooks_is_documented() {
 
     assert_eq!(lists(".Ss Hooks"), [hook::VARIABLES]);
     for event in HookTrigger::ALL.iter().map(|trigger| trigger.as_str()) {
-        assert!(
-            EventKind::ALL.iter().any(|kind| kind.as_str() == event),
-            "{event}"
-        );
+        assert!(events.contains(&event), "{event}");
         let item = format!("\n.Li {event}");
         assert!(section(&page, ".Ss Hooks").contains(&item), "{event}");
     }
@@ -256,65 +260,35 @@ fn documented_durations_match_the_code() {
     let queue_lock_allowance = QUEUE_LOCK_ALLOWANCE.as_secs_f32();
     let silence = POLLER_TIMEOUT.as_secs();
     let at_end = (hook::AT_END + hook::TO_DIE).as_secs();
-    let hook = hook::LIMIT.as_secs();
+    let limit = hook::LIMIT.as_secs();
+    let kill = format!("{term} seconds and SIGKILL {kill} seconds after");
+    let late = format!("more than {queue_lock_allowance} seconds ago");
+    let expired = format!("expired more than {allowance} seconds ago");
+    let silent = format!("updated its queue entry for {silence} seconds");
+    let alive = format!("updated its queue entry in the last {silence} seconds");
+    let waits = format!("waits up to {at_end} second for");
+    let limited = format!("A hook may run for at most {limit} seconds");
+    let overview = format!("SIGTERM follows {kill} dlock began to send");
     for (path, statement) in [
-        (
-            GUARANTEES,
-            format!("sends SIGTERM {term} seconds and SIGKILL {kill} seconds after that moment"),
-        ),
-        (
-            "man/dlock.7",
-            format!(
-                "SIGTERM follows {term} seconds and SIGKILL {kill} seconds after dlock began to send"
-            ),
-        ),
-        (
-            EXEC,
-            format!("SIGTERM {term} seconds and SIGKILL {kill} seconds after it began sending"),
-        ),
-        (EXEC, "anything below 1500ms".to_owned()),
-        (EXEC, "at most 24h".to_owned()),
-        (
-            GUARANTEES,
-            format!("more than {queue_lock_allowance} seconds ago"),
-        ),
-        (
-            GUARANTEES,
-            format!("expired more than {allowance} seconds ago"),
-        ),
-        (
-            PROTOCOL,
-            format!("expired more than {queue_lock_allowance} seconds ago"),
-        ),
-        (
-            PROTOCOL,
-            format!("expired more than {allowance} seconds ago"),
-        ),
-        (
-            PROTOCOL,
-            format!("not updated its queue entry for {silence} seconds"),
-        ),
-        (PROTOCOL, format!("At most ttl + {allowance} seconds")),
-        (OPERATIONS, format!("this is {} seconds", 25 + allowance)),
-        (
-            OPERATIONS,
-            format!("A hook may run for at most {hook} seconds"),
-        ),
-        (
-            OPERATIONS,
-            format!("waits up to {at_end} second for the metrics file"),
-        ),
-        (OPERATIONS, format!("waits up to {at_end} second for hooks")),
-        (
-            STATUS,
-            format!("updated its queue entry in the last {silence} seconds"),
-        ),
+        (GUARANTEES, &*format!("sends SIGTERM {kill} that moment")),
+        (OVERVIEW, &overview),
+        (EXEC, &format!("SIGTERM {kill} it began sending")),
+        (EXEC, "anything below 1500ms"),
+        (EXEC, "at most 24h"),
+        (GUARANTEES, &late),
+        (GUARANTEES, &expired),
+        (PROTOCOL, &format!("expired {late}")),
+        (PROTOCOL, &expired),
+        (PROTOCOL, &format!("not {silent}")),
+        (PROTOCOL, &format!("At most ttl + {allowance} seconds")),
+        (OPERATIONS, &format!("this is {} seconds", 25 + allowance)),
+        (OPERATIONS, &limited),
+        (OPERATIONS, &format!("{waits} the metrics file")),
+        (OPERATIONS, &format!("{waits} hooks")),
+        (STATUS, &alive),
     ] {
         let text = one_line(&document(path));
-        assert!(
-            text.contains(&statement),
-            "{path} does not contain: {statement}"
-        );
+        assert!(text.contains(statement), "no {statement:?} in {path}");
     }
     let shortest = |millis| Timing::new(Duration::from_millis(millis), None);
     assert!(shortest(1_500).is_ok() && shortest(1_499).is_err());
@@ -325,7 +299,7 @@ fn documented_durations_match_the_code() {
 /// also the name of the file. lexgrog(1) prints what mandb reads.
 #[test]
 fn man_k_finds_every_page() {
-    let pages = pages_of_sections("17");
+    let pages = [files("man", "1"), files("man", "7")].concat();
     assert!(pages.len() > 20, "only {pages:?}");
     for page in pages {
         let text = document(&page);
@@ -348,13 +322,11 @@ fn man_k_finds_every_page() {
 
 #[test]
 fn each_handwritten_page_has_the_version_and_names_the_others_and_the_overview_is_short() {
-    let pages = pages_of_sections("7");
+    let pages = files("man", "7");
     assert_eq!(pages.len(), 5, "{pages:?}");
     let version = format!("\n.Os dlock {}\n", env!("CARGO_PKG_VERSION"));
     // mdoc(7) takes these words in a heading for macros, and does not print them.
-    let macros = [
-        "An", "Ap", "At", "Do", "Em", "In", "Li", "No", "Ns", "So", "Op",
-    ];
+    let macros: Vec<&str> = "An Ap At Do Em In Li No Ns So Op".split(' ').collect();
     for page in &pages {
         let text = document(page);
         assert!(text.contains(&version), "{page}: {version}");
@@ -370,7 +342,7 @@ fn each_handwritten_page_has_the_version_and_names_the_others_and_the_overview_i
         let found = words.find(|word| macros.contains(word));
         assert_eq!(found, None, "{page}: write \\& before the word");
     }
-    let words = document("man/dlock.7").split_whitespace().count();
+    let words = document(OVERVIEW).split_whitespace().count();
     assert!(words <= 2_000, "the overview has {words} words");
 }
 
@@ -385,12 +357,10 @@ fn every_page_and_section_to_which_a_page_refers_exists() {
         lines.map(|line| line[4..].replace("\\&", "")).collect()
     };
     let mut references = 0;
-    for page in pages_of_sections("7") {
+    for page in files("man", "7") {
         let text = document(&page);
-        let lines = text.lines();
-        let lines: Vec<&str> = lines
-            .map(|line| line.trim_end_matches([' ', '.', ',', ';']))
-            .collect();
+        let plain = |line| str::trim_end_matches(line, [' ', '.', ',', ';']);
+        let lines: Vec<&str> = text.lines().map(plain).collect();
         for (at, line) in lines.iter().enumerate() {
             let mut is_known = true;
             if let Some(heading) = line.strip_prefix(".Sx ") {
@@ -403,17 +373,12 @@ fn every_page_and_section_to_which_a_page_refers_exists() {
                     references += 1;
                 }
             }
-            assert!(
-                is_known,
-                "{page}: {line}, after {:?}",
-                &lines[at.saturating_sub(2)..at]
-            );
+            let before = &lines[at.saturating_sub(2)..at];
+            assert!(is_known, "{page}: {line}, after {before:?}");
         }
     }
-    for (path, text) in documents() {
-        if path.extension().is_none_or(|end| end != "man") {
-            continue;
-        }
+    let documents = documents().into_iter();
+    for (path, text) in documents.filter(|(path, _)| path.starts_with("man/parts/")) {
         let text = one_line(&text);
         for (at, _) in text.match_indices("(7)") {
             let (before, name) = text[..at].rsplit_once(' ').expect("a text before the name");
@@ -422,10 +387,8 @@ fn every_page_and_section_to_which_a_page_refers_exists() {
                 continue;
             };
             let before = before.trim_end_matches('"');
-            let is_known = known
-                .iter()
-                .any(|heading| before.ends_with(heading.as_str()));
-            assert!(is_known, "{}: {before} in {name}", path.display());
+            let is_known = known.iter().any(|it| before.ends_with(it.as_str()));
+            assert!(is_known, "{path}: {before} in {name}");
             references += 1;
         }
     }
@@ -433,17 +396,13 @@ fn every_page_and_section_to_which_a_page_refers_exists() {
 }
 
 #[test]
-fn the_changelog_begins_with_unreleased_changes() {
+fn documents_refer_to_no_other_files_and_the_changelog_begins_with_unreleased_changes() {
     let changelog = document("CHANGELOG.md");
     let first = changelog.lines().find(|line| line.starts_with("## "));
     assert_eq!(first, Some("## Unreleased"));
-}
-
-#[test]
-fn no_document_refers_to_files_outside_the_project() {
     for (path, text) in documents() {
         for word in ["shared/", "DESIGN", "STYLE", "/home", "/root"] {
-            assert!(!text.contains(word), "{word} is in {}", path.display());
+            assert!(!text.contains(word), "{word} is in {path}");
         }
     }
 }
@@ -463,45 +422,33 @@ fn words(prefix: &str, allowed: impl Fn(char) -> bool) -> BTreeSet<String> {
     found
 }
 
-/// Returns the path and the plain text of every handwritten document.
-fn documents() -> Vec<(PathBuf, String)> {
-    let mut paths = ["README.md", "CHANGELOG.md"].map(PathBuf::from).to_vec();
-    paths.extend(pages_of_sections("7").into_iter().map(PathBuf::from));
-    for (folder, extension) in [("man/parts", "man"), ("docs", "md")] {
-        let files = files_below(&repository().join(folder), extension);
-        let below = |file: PathBuf| file.strip_prefix(repository()).map(Path::to_owned);
-        paths.extend(files.into_iter().filter_map(|file| below(file).ok()));
+/// Returns the path and the plain text of every handwritten document. The pages of section 7 are not generated.
+fn documents() -> Vec<(String, String)> {
+    let mut paths = ["README.md", "CHANGELOG.md"].map(str::to_owned).to_vec();
+    for (folder, extension) in [("man", "7"), ("man/parts", "man"), ("docs", "md")] {
+        paths.extend(files(folder, extension));
     }
-    let read = |path: PathBuf| {
-        let text = document(path.to_str().expect("the names are ASCII"));
-        (path, text)
-    };
+    let read = |path: String| (path.clone(), document(&path));
     paths.into_iter().map(read).collect()
 }
 
-/// Returns the paths of the man pages in the sections whose numbers `sections` contains, sorted. The pages of section 7 are
-/// not generated.
-fn pages_of_sections(sections: &str) -> Vec<String> {
-    let files = sections.split("").filter(|number| !number.is_empty());
-    let files = files.flat_map(|number| files_below(&repository().join("man"), number));
-    let name = |file: PathBuf| {
-        let name = file.file_name().and_then(|name| name.to_str());
-        format!("man/{}", name.expect("the names are ASCII"))
-    };
-    let mut pages: Vec<String> = files.map(name).collect();
-    pages.sort();
-    pages
+/// Returns the paths of the files below `folder` whose names end with `extension`, sorted.
+fn files(folder: &str, extension: &str) -> Vec<String> {
+    let files = files_below(&repository().join(folder), extension).into_iter();
+    let below = |file: PathBuf| Some(file.strip_prefix(repository()).ok()?.to_str()?.to_owned());
+    let mut files: Vec<String> = files.filter_map(below).collect();
+    files.sort();
+    files
 }
 
 fn is_heading(line: &str) -> bool {
-    [".Sh ", ".Ss ", ".SH ", ".SS "]
-        .iter()
-        .any(|rank| line.starts_with(rank))
+    let ranks = [".Sh ", ".Ss ", ".SH ", ".SS "];
+    ranks.iter().any(|rank| line.starts_with(rank))
 }
 
 /// Returns the content of the document at `path` below the project folder, without roff escapes.
 #[track_caller]
-fn document(path: &str) -> String {
+pub(crate) fn document(path: &str) -> String {
     let text = fs::read_to_string(repository().join(path))
         .unwrap_or_else(|error| panic!("{path} cannot be read: {error}"));
     if Path::new(path).extension().is_some_and(|end| end == "md") {

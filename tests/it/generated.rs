@@ -23,33 +23,25 @@ const UPDATE: &str = "DLOCK_UPDATE=1 cargo test --locked --test it generated";
 
 #[test]
 fn man_pages_and_completions_match_the_grammar() {
-    let rendered = rendered();
+    let path = |command: &Command| root().join(format!("man/{}.1", title(command)));
+    let pages = commands().into_iter().map(|one| (path(&one), page(&one)));
+    let rendered: Vec<(PathBuf, String)> = pages.chain(completions::rendered()).collect();
     if std::env::var_os("DLOCK_UPDATE").is_some_and(|value| value == "1") {
         for (path, text) in &rendered {
             fs::write(path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         }
     }
-    let stale: Vec<String> = rendered
-        .iter()
-        .filter(|(path, text)| fs::read(path).ok().as_deref() != Some(text.as_bytes()))
-        .map(|(path, _)| path.strip_prefix(root()).unwrap_or(path))
-        .map(|path| path.display().to_string())
-        .collect();
-    assert!(
-        stale.is_empty(),
-        "files that do not match the grammar:\n  {}\nregenerate them with:\n  {UPDATE}",
-        stale.join("\n  ")
-    );
+    let is_stale =
+        |(path, text): &&(PathBuf, String)| fs::read_to_string(path).ok().as_ref() != Some(text);
+    let stale: Vec<&PathBuf> = rendered.iter().filter(is_stale).map(|it| &it.0).collect();
+    assert!(stale.is_empty(), "regenerate {stale:#?} with:\n  {UPDATE}");
     for folder in ["man", "completions"] {
         for entry in fs::read_dir(root().join(folder)).expect("the folder exists") {
             let path = entry.expect("the folder can be read").path();
             let is_generated = path.is_file() && path.extension().is_none_or(|end| end != "7");
             let is_current = rendered.iter().any(|(current, _)| *current == path);
-            assert!(
-                !is_generated || is_current,
-                "{} belongs to no command of the grammar: delete it",
-                path.display()
-            );
+            // A file that belongs to no command of the grammar must be deleted.
+            assert!(!is_generated || is_current, "{}", path.display());
         }
     }
 }
@@ -96,11 +88,6 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns the path and the rendered content of all generated files.
-fn rendered() -> Vec<(PathBuf, String)> {
-    pages().into_iter().chain(completions::rendered()).collect()
-}
-
 /// Returns `dlock` and its subcommands, with their shared options.
 fn commands() -> Vec<Command> {
     let cli = built();
@@ -115,13 +102,6 @@ fn title(command: &Command) -> String {
     name.to_owned()
 }
 
-fn pages() -> Vec<(PathBuf, String)> {
-    let path = |command: &Command| root().join(format!("man/{}.1", title(command)));
-    let pages = commands();
-    pages.iter().map(|one| (path(one), page(one))).collect()
-}
-
-/// Returns the page of `command`.
 fn page(command: &Command) -> String {
     let version = command.get_version().expect("the version is propagated");
     let usage = command.clone().render_usage().to_string();
@@ -136,11 +116,9 @@ fn page(command: &Command) -> String {
         true => section(|text| man.render_subcommands_section(text)),
         false => String::new(),
     };
+    let title = title(command);
     let text = [
-        format!(
-            ".\\\" Rendered from the grammar and man/parts/{}.man by:\n.\\\" {UPDATE}\n",
-            title(command)
-        ),
+        format!(".\\\" Rendered from the grammar and man/parts/{title}.man by:\n.\\\" {UPDATE}\n"),
         Roff::new().render(),
         section(|text| man.render_title(text)),
         section(|text| man.render_name_section(text)),
@@ -153,11 +131,8 @@ fn page(command: &Command) -> String {
     ]
     .concat();
     // Removes the blanks that the renderer writes at the end of some lines.
-    text.lines()
-        .map(str::trim_end)
-        .collect::<Vec<_>>()
-        .join("\n")
-        + "\n"
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    lines.join("\n") + "\n"
 }
 
 /// Returns one rendered section without the roff definitions that the renderer writes before each section.
@@ -175,11 +150,8 @@ fn written(page: &str) -> (String, String) {
         .unwrap_or_else(|error| panic!("{}: {error}; every page needs this file", path.display()));
     let second = text.find("\n.SH ").map_or(text.len(), |at| at + 1);
     let (description, rest) = text.split_at(second);
-    assert!(
-        description.starts_with(".SH DESCRIPTION\n"),
-        "{} must begin with the section DESCRIPTION",
-        path.display()
-    );
+    let has_description = description.starts_with(".SH DESCRIPTION\n");
+    assert!(has_description, "{}", path.display());
     (description.to_owned(), rest.to_owned())
 }
 

@@ -2,12 +2,13 @@
 
 mod queries;
 
-use mysql::prelude::Queryable;
-use serde_json::Value;
+use serde_json::{Value, json};
 use testkit::cli_runner::Dlock;
-use testkit::command::{Stage, read_message, write_message};
+use testkit::command::Stage;
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, shared};
+
+use crate::logs::has;
 
 /// Runs `test` with a new database on each kind of server.
 fn everywhere(test: impl Fn(&Database)) {
@@ -16,47 +17,38 @@ fn everywhere(test: impl Fn(&Database)) {
     }
 }
 
-/// Creates a database with dlock's tables.
 fn set_up(flavour: Flavour) -> Database {
-    let database = shared(flavour).database("history");
-    let setup = Dlock::on(&database, ["setup", "-q"]).run();
-    setup.expect(0, "", "");
-    database
+    shared(flavour).set_up("history")
 }
 
 /// Runs the shell code `script` under `dlock exec` with `options`, and asserts the exit status.
 #[track_caller]
 fn exec(database: &Database, options: &[&str], script: &str, status: i32) {
-    Dlock::on(database, ["exec"])
-        .args(options)
-        .args(["--", "sh", "-c", script])
-        .run()
-        .expect(status, "", "");
+    let exec = Dlock::on(database, ["exec"]).args(options);
+    let exec = exec.args(["--", "sh", "-c", script]).run();
+    exec.expect(status, "", "");
 }
 
 /// Returns the runs in the output of `history --json`, newest first.
 #[track_caller]
 pub(crate) fn runs(database: &Database, options: &[&str]) -> Vec<Value> {
     let history = [&["history", "--json"], options].concat();
-    let document = json(database, &history);
+    let document = printed(database, &history);
     document["runs"].as_array().expect("an array").clone()
 }
 
-/// Returns the document that dlock prints.
 #[track_caller]
-fn json(database: &Database, words: &[&str]) -> Value {
-    let outcome = Dlock::on(database, words).run();
-    serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome:?}"))
+fn printed(database: &Database, words: &[&str]) -> Value {
+    Dlock::on(database, words).run().json()
 }
 
 /// Returns the outcome and the code of each run.
 pub(crate) fn endings(runs: &[Value]) -> Vec<(&str, Option<u64>)> {
-    runs.iter()
-        .map(|run| {
-            let outcome = run["outcome"].as_str().expect("a string");
-            (outcome, run["code"].as_u64())
-        })
-        .collect()
+    let outcomes = runs
+        .iter()
+        .map(|run| run["outcome"].as_str().expect("a string"));
+    let codes = runs.iter().map(|run| run["code"].as_u64());
+    outcomes.zip(codes).collect()
 }
 
 on_each_flavour!(the_history_and_status_contain_every_run_with_its_outcome);
@@ -87,19 +79,15 @@ fn the_history_and_status_contain_every_run_with_its_outcome(flavour: Flavour) {
     assert_eq!(endings(&runs(database, &["other"])), expected[..1]);
     assert_eq!(endings(&runs(database, &["-a", "init"])), expected[1..]);
     for (number, more) in [("--number=5", true), ("--number=6", false)] {
-        let document = json(database, &["history", "--json", number]);
+        let document = printed(database, &["history", "--json", number]);
         assert_eq!(document["more"], more, "{document}");
     }
     let keyed = &all[1];
-    for (field, value) in [
-        ("action", "init"),
-        ("once_key", "v1"),
-        ("holder", "web-1"),
-        ("note", "release 42"),
-    ] {
-        assert_eq!(keyed[field], value);
-    }
-    assert!(all[0]["once_key"].is_null(), "{}", all[0]);
+    has(
+        keyed,
+        &json!({"action": "init", "once_key": "v1", "holder": "web-1", "note": "release 42"}),
+    );
+    has(&all[0], &json!({"once_key": null}));
     assert!(keyed["token"].as_u64() > all[2]["token"].as_u64());
     let [started, ended] = ["started_at", "ended_at"].map(|field| keyed[field].as_str());
     assert!(started <= ended, "{keyed}");
@@ -117,30 +105,29 @@ fn the_history_and_status_contain_every_run_with_its_outcome(flavour: Flavour) {
 
     let status = Dlock::on(database, ["status", "other"]).run().stdout;
     assert!(status.contains("exit 1, "), "{status}");
-    let document = json(database, &["status", "--json", "other", "never"]);
+    let document = printed(database, &["status", "--json", "other", "never"]);
     let [never, other] = [0, 1].map(|number| &document["locks"][number]);
-    assert_eq!(never["action"], "never", "{document}");
-    assert_eq!(other["last_outcome"], "exited");
-    assert_eq!(other["last_code"], 1);
-    assert_eq!(other["last_token"], other["token"]);
-    assert!(never["last_outcome"].is_null(), "{never}");
+    has(never, &json!({"action": "never", "last_outcome": null}));
+    has(
+        other,
+        &json!({"last_outcome": "exited", "last_code": 1, "last_token": other["token"]}),
+    );
     // A last run that is not in the history is unknown.
+    let last_outcome =
+        || printed(database, &["status", "--json", "other"])["locks"][0]["last_outcome"].clone();
     exec(database, &["-a", "other", "--history=0"], "exit 3", 3);
-    let document = json(database, &["status", "--json", "other"]);
-    assert_eq!(document["locks"][0]["last_outcome"], Value::Null);
+    assert_eq!(last_outcome(), Value::Null);
     for words in [&["list"][..], &["status", "other"]] {
         let shown = Dlock::on(database, words).run().stdout;
         assert!(shown.contains("unknown"), "{shown}");
     }
     exec(database, &["-a", "other"], "exit 0", 0);
-    let document = json(database, &["status", "--json", "other"]);
-    assert_eq!(document["locks"][0]["last_outcome"], "exited");
+    assert_eq!(last_outcome(), "exited");
 }
 
 on_each_flavour!(an_expired_run_is_lost_and_a_run_with_a_freed_row_is_revoked);
 fn an_expired_run_is_lost_and_a_run_with_a_freed_row_is_revoked(flavour: Flavour) {
     let database = &set_up(flavour);
-    let mut admin = database.admin_conn();
     let expired = "expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 HOUR,owner_id=REPEAT('x',16)";
     // If a run took more than 0.1 s, a hand-off precedes its release.
     for (change, outcome, rest) in [
@@ -150,17 +137,13 @@ fn an_expired_run_is_lost_and_a_run_with_a_freed_row_is_revoked(flavour: Flavour
         ("owner_id=NULL", "revoked", "sleep 0.2"),
     ] {
         let stage = Stage::new();
-        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-        let holder = Dlock::on(database, ["exec", "-a", "init", "--ttl=5m"])
-            .args(["--holder", outcome, "--", "sh", "-c"])
-            .arg(format!(r#"echo up > "$1"; read word < "$2"; {rest}"#))
-            .arg("sh")
-            .args([&ready, &go])
-            .start();
-        read_message(&ready);
-        let update = format!("UPDATE dlock_lock SET {change} WHERE action='init'");
-        admin.query_drop(update).expect("the row can be updated");
-        write_message(&go, "on");
+        let words = ["exec", "-a", "init", "--ttl=5m", "--holder", outcome];
+        let script = format!(r#"echo up > "$1"; read word < "$2"; {rest}"#);
+        let holder = stage.start(Dlock::on(database, words), &script);
+        database.execute(format!(
+            "UPDATE dlock_lock SET {change} WHERE action='init'"
+        ));
+        stage.let_go("on");
         let stopped = holder.wait();
         // On a busy machine, a renewal may find the loss before the command ends.
         let reasons = ["was lost before the command had ended", "lost init: "];
@@ -181,12 +164,8 @@ fn the_history_is_pruned_to_its_limit() {
         let pause = ["release", "-y", "--create", "--pause=1us", "-a", "other"];
         let paused = Dlock::on(database, pause).run();
         paused.expect(0, "", "other is paused");
-        let mut admin = database.admin_conn();
-        let mut query = |statement: &str| -> Option<u64> {
-            admin.query_first(statement).expect("root may do this")
-        };
         exec(database, &["-a", "init"], "exit 0", 0);
-        query(
+        database.execute(
             "INSERT INTO dlock_history (action,token,holder,host,pid,user,note,started_at,ended_at,outcome,code) \
              SELECT 'init',1000+position,'','',0,'','',UTC_TIMESTAMP(6),UTC_TIMESTAMP(6),'exited',0 FROM (\
              WITH RECURSIVE numbers AS (SELECT 1 AS position UNION ALL \
@@ -195,13 +174,14 @@ fn the_history_is_pruned_to_its_limit() {
         // The history is pruned at each token that is a multiple of 16. The next token is a multiple of 16, far ahead
         // of the clock.
         let next = (1_u64 << 60) - 1;
-        query(&format!("UPDATE dlock_lock SET token={next}"));
+        database.execute(format!("UPDATE dlock_lock SET token={next}"));
         let count = "SELECT COUNT(*) FROM dlock_history WHERE action='init'";
-        assert_eq!(query(count), Some(201));
+        let count = || -> u64 { database.row(count) };
+        assert_eq!(count(), 201);
         exec(database, &["-a", "init", "--history=5"], "exit 3", 3);
-        assert_eq!(query(count), Some(5));
+        assert_eq!(count(), 5);
         exec(database, &["-a", "init", "--history=0"], "exit 4", 4);
-        assert_eq!(query(count), Some(5));
+        assert_eq!(count(), 5);
         exec(database, &["-a", "other"], "exit 0", 0);
         for (action, expected) in [
             ("init", [("exited", Some(3)), ("exited", Some(0))]),
@@ -217,7 +197,6 @@ fn the_history_is_pruned_to_its_limit() {
 #[test]
 fn a_run_that_cannot_be_recorded_is_still_released() {
     everywhere(|database| {
-        let mut admin = database.admin_conn();
         let Database { name, user, .. } = database;
         let pattern = name.replace('_', "\\_");
         for statement in [
@@ -226,11 +205,11 @@ fn a_run_that_cannot_be_recorded_is_still_released() {
             format!("GRANT SELECT, INSERT, UPDATE ON `{name}`.dlock_lock TO '{user}'@'%'"),
             format!("GRANT SELECT ON `{name}`.dlock_waiter TO '{user}'@'%'"),
         ] {
-            admin.query_drop(statement).expect("root has the privilege");
+            database.execute(statement);
         }
-        Dlock::on(database, ["exec", "-a", "init", "--", "sh", "-c", "exit 5"])
-            .run()
-            .expect(5, "", "this run of init is not in the history: ");
+        let run = ["exec", "-a", "init", "--", "sh", "-c", "exit 5"];
+        let run = Dlock::on(database, run).run();
+        run.expect(5, "", "this run of init is not in the history: ");
         exec(database, &["-a", "init", "-n", "--history=0"], "exit 6", 6);
     });
 }
@@ -254,9 +233,10 @@ fn a_forgotten_action_runs_again_and_the_operation_is_recorded() {
         unknown.expect(66, "", why);
         let runs = runs(database, &["--number=1"]);
         assert_eq!(endings(&runs), [("forgotten", None)]);
-        assert_eq!(runs[0]["holder"], "ops");
-        assert_eq!(runs[0]["note"], "again");
-        assert_eq!(runs[0]["once_key"], "v1");
+        has(
+            &runs[0],
+            &json!({"holder": "ops", "note": "again", "once_key": "v1"}),
+        );
         // The success of v2 is still recorded. The command for v1 runs again, and its failure is returned.
         exec(database, &["-a", "init", "--once=v2", "-q"], "exit 9", 0);
         exec(database, &once, "exit 9", 9);
@@ -264,7 +244,6 @@ fn a_forgotten_action_runs_again_and_the_operation_is_recorded() {
         let status = Dlock::on(database, ["status", "init"]).run().stdout;
         assert!(status.contains("exit 9, "), "{status}");
     });
-    Dlock::new(["forget", "-a", "init"])
-        .run()
-        .expect(64, "", "--once");
+    let forget = Dlock::new(["forget", "-a", "init"]).run();
+    forget.expect(64, "", "--once");
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use dlock::process::hook::{LIMIT, VARIABLES};
@@ -15,24 +15,16 @@ use testkit::servers::{Database, Flavour, shared};
 use crate::pid_one::{namespaces, unshare};
 
 /// A file to which a hook writes its variables, in one block of lines for each event.
-struct EventLog {
-    stage: Stage,
-}
+struct EventLog(Stage);
 
 impl EventLog {
     fn new() -> Self {
-        Self {
-            stage: Stage::new(),
-        }
-    }
-
-    fn path(&self) -> PathBuf {
-        self.stage.path("notes")
+        Self(Stage::new())
     }
 
     /// Returns the `--on-event` option. Its hook writes to the file and also runs the shell code `more`.
     fn hook(&self, more: &str) -> String {
-        let path = self.path();
+        let path = self.0.path("notes");
         let path = path.display();
         format!("--on-event={{ env | grep ^DLOCK_; {more}\n echo end; }} >> {path}")
     }
@@ -40,13 +32,12 @@ impl EventLog {
     /// Returns the variables of all events so far, with one map for each event. If a variable is set twice, its value
     /// is the concatenation of both values.
     fn all(&self) -> Vec<BTreeMap<String, String>> {
-        let text = fs::read_to_string(self.path()).unwrap_or_default();
+        let text = fs::read_to_string(self.0.path("notes")).unwrap_or_default();
         let events = text.split("end\n").filter(|event| !event.is_empty());
         let variables = |event: &str| {
             let mut variables = BTreeMap::<String, String>::new();
             for (name, value) in event.lines().filter_map(|line| line.split_once('=')) {
-                let joined = variables.entry(name.to_owned()).or_default();
-                joined.push_str(value);
+                *variables.entry(name.to_owned()).or_default() += value;
             }
             variables
         };
@@ -58,17 +49,24 @@ impl EventLog {
     fn of(&self, event: &str) -> BTreeMap<String, String> {
         let all = self.all();
         let mut found = all.iter().filter(|facts| facts["DLOCK_EVENT"] == event);
-        let first = found
-            .next()
-            .unwrap_or_else(|| panic!("no {event} in {all:#?}"));
-        assert!(found.next().is_none(), "{event} twice in {all:#?}");
+        let [Some(first), None] = [found.next(), found.next()] else {
+            panic!("not one {event} in {all:#?}");
+        };
         first.clone()
     }
 
-    /// Returns the names of all events in order.
     fn names(&self) -> Vec<String> {
         let names = |facts: &BTreeMap<String, String>| facts["DLOCK_EVENT"].clone();
         self.all().iter().map(names).collect()
+    }
+}
+
+/// Asserts that the variables of an event include `wanted`, as `NAME=VALUE` without the prefix of the names.
+#[track_caller]
+fn has(facts: &BTreeMap<String, String>, wanted: &str) {
+    for (name, value) in wanted.split(' ').filter_map(|it| it.split_once('=')) {
+        let found = &facts[&format!("DLOCK_{name}")];
+        assert_eq!(found, value, "{name} in {facts:#?}");
     }
 }
 
@@ -87,7 +85,7 @@ fn exec(database: &Database, hook: &str, options: &[&str]) -> Dlock {
 fn hooks_for_grant_and_release_receive_all_variables() {
     let database = database();
     let event_log = EventLog::new();
-    let hooked = event_log.stage.fifo("hooked");
+    let hooked = event_log.0.fifo("hooked");
     let check = format!(
         r#""$dlock" status --check init; echo "held=$?"
         [ $DLOCK_EVENT = granted ] && echo up > {}"#,
@@ -109,18 +107,15 @@ fn hooks_for_grant_and_release_receive_all_variables() {
         for name in VARIABLES {
             assert!(facts.contains_key(name), "no {name} in {facts:#?}");
         }
-        assert_eq!(facts["DLOCK_ACTION"], "init");
-        assert_eq!(facts["DLOCK_HOLDER"], "web-1");
-        assert_eq!(facts["DLOCK_TOKEN"], token(&database).to_string());
-        assert_eq!(facts["DLOCK_OTHER_HOLDER"], "");
+        let token = token(&database).to_string();
+        has(
+            facts,
+            &format!("ACTION=init HOLDER=web-1 TOKEN={token} OTHER_HOLDER="),
+        );
     }
-    assert_eq!(granted["held"], "75");
-    assert_eq!(granted["DLOCK_RESULT"], "");
-    assert_eq!(granted["DLOCK_EXIT_STATUS"], "");
-    assert_eq!(granted["DLOCK_REASON"], "");
-    assert_eq!(released["held"], "0");
-    assert_eq!(released["DLOCK_RESULT"], "failed");
-    assert_eq!(released["DLOCK_EXIT_STATUS"], "4");
+    assert_eq!((&*granted["held"], &*released["held"]), ("75", "0"));
+    has(&granted, "RESULT= EXIT_STATUS= REASON=");
+    has(&released, "RESULT=failed EXIT_STATUS=4");
     assert_eq!(released["DLOCK_REASON"], "the command exited with 4");
     let held: f64 = released["DLOCK_HELD_SECONDS"].parse().expect("a number");
     assert!(held > 0.0 && held < 600.0, "{held}");
@@ -131,50 +126,39 @@ fn the_hook_for_a_skip_receives_the_reason_and_the_other_holder() {
     let database = database();
     let event_log = EventLog::new();
     let holder = Holder::on(&database, &["--holder=web-2\u{1b}[2J", "--once"]);
-    exec(&database, &event_log.hook(""), &["-n"])
-        .args(["--", "true"])
-        .run()
-        .expect(75, "", "init is held by");
+    let run = |event_log: &EventLog, options: &[&str]| {
+        let exec = exec(&database, &event_log.hook(""), options);
+        exec.args(["--", "true"]).run()
+    };
+    run(&event_log, &["-n"]).expect(75, "", "init is held by");
     let facts = event_log.of("skipped");
-    assert_eq!(facts["DLOCK_RESULT"], "held");
-    assert_eq!(facts["DLOCK_EXIT_STATUS"], "75");
-    assert_eq!(facts["DLOCK_OTHER_HOLDER"], r"web-2\u{1b}[2J");
-    assert_eq!(facts["DLOCK_TOKEN"], "");
+    has(
+        &facts,
+        r"RESULT=held EXIT_STATUS=75 TOKEN= OTHER_HOLDER=web-2\u{1b}[2J",
+    );
     let reason = &facts["DLOCK_REASON"];
     assert!(reason.starts_with("init is held by web-2"), "{reason}");
     holder.end();
 
-    exec(&database, &event_log.hook(""), &["--once", "-q"])
-        .args(["--", "true"])
-        .run()
-        .expect(0, "", "");
+    run(&event_log, &["--once", "-q"]).expect(0, "", "");
     let event_log = EventLog::new();
-    let again = exec(&database, &event_log.hook(""), &["--once"]);
-    let again = again.args(["--", "true"]).run();
-    again.expect(0, "", "init was done by web-1");
+    run(&event_log, &["--once"]).expect(0, "", "init was done by web-1");
     assert_eq!(event_log.names(), ["skipped"]);
     let facts = event_log.of("skipped");
-    assert_eq!(facts["DLOCK_RESULT"], "done");
-    assert_eq!(facts["DLOCK_EXIT_STATUS"], "0");
-    assert_eq!(facts["DLOCK_OTHER_HOLDER"], "web-1");
+    has(&facts, "RESULT=done EXIT_STATUS=0 OTHER_HOLDER=web-1");
     // A failure before the run is not a skip, and causes no event.
     let event_log = EventLog::new();
-    let denied = exec(&database, &event_log.hook(""), &["--user=nobody"]);
-    assert_eq!(denied.args(["--", "true"]).run().status, Some(77));
+    let denied = run(&event_log, &["--user=nobody"]);
+    assert_eq!(denied.status, Some(77));
     assert!(event_log.names().is_empty());
 }
 
 #[test]
 fn a_slow_hook_is_killed_with_its_group_while_the_lease_is_renewed() {
     let database = database();
-    let stage = Stage::new();
+    let (event_log, stage) = (EventLog::new(), Stage::new());
     let witness = Witness::on(&stage);
-    let never = stage.fifo("never");
-    let (path, never) = (witness.path().display(), never.display());
-    let hook = format!(
-        "--on-event=[ $DLOCK_EVENT = granted ] || exit 0; exec 9>>{path}; flock 9; \
-         trap '' TERM; sh -c 'read _ < {never}' & read _ < {never}"
-    );
+    let hook = hanging(&event_log, &stage, &witness, ":");
     // The command runs although the hook for its grant does not end.
     let holder = Holder::on(&database, &["--ttl=4s", &hook]);
     eventually("the hook runs", || !witness.is_alone());
@@ -241,12 +225,10 @@ fn a_hanging_hook_does_not_delay_the_hook_for_a_lost_lease() {
     let hook = hanging(&event_log, &stage, &witness, &more);
     // The command ignores SIGTERM until the hook has run.
     let script = r#"trap "" TERM; echo up > "$1"; read word < "$2"; exit 0"#;
-    let run = stage.start(
-        exec(&database, &hook, &["--ttl=40s", "--grace=25s"]),
-        script,
-    );
+    let exec = exec(&database, &hook, &["--ttl=40s", "--grace=25s"]);
+    let run = stage.start(exec, script);
     eventually("the hook runs", || !witness.is_alone());
-    let lost_token = token(&database);
+    let lost_token = token(&database).to_string();
     let stolen = Instant::now();
     steal(&database);
     run.wait_for_output("lost init: init is held by a thief");
@@ -261,10 +243,11 @@ fn a_hanging_hook_does_not_delay_the_hook_for_a_lost_lease() {
     eventually("all processes of the hook are dead", || witness.is_alone());
 
     let facts = event_log.of("lost");
+    has(
+        &facts,
+        &format!("RESULT=lost EXIT_STATUS=76 TOKEN={lost_token}"),
+    );
     assert_eq!(facts["DLOCK_OTHER_HOLDER"], "a thief");
-    assert_eq!(facts["DLOCK_RESULT"], "lost");
-    assert_eq!(facts["DLOCK_EXIT_STATUS"], "76");
-    assert_eq!(facts["DLOCK_TOKEN"], lost_token.to_string());
     let reason = &facts["DLOCK_REASON"];
     let why = "lost init: init is held by a thief";
     assert!(reason.starts_with(why), "{reason}");
@@ -284,13 +267,9 @@ fn a_failed_hook_is_reported_and_does_not_affect_the_run() {
             .run();
         let message =
             ["granted", "released"].map(|event| format!("dlock: --on-event for {event} {how}\n"));
-        assert_eq!(
-            (outcome.status, outcome.stderr),
-            (Some(4), message.concat())
-        );
+        outcome.expect(4, "", &message.concat());
+        assert_eq!(outcome.stderr, message.concat());
     }
-    let empty = Dlock::new(["exec", "-a", "init", "--on-event=", "--", "true"]);
-    empty.run().expect(64, "", "--on-event");
 }
 
 #[test]
@@ -313,14 +292,8 @@ fn a_hook_inherits_no_stdin_or_descriptors_and_writes_to_stderr() {
     let read = (outcome.status, &*outcome.stdout);
     assert_eq!(read, (Some(0), "input\n"));
     let lines: Vec<&str> = outcome.stderr.lines().map(str::trim).collect();
-    assert_eq!(
-        lines,
-        [
-            "/dev/null",
-            "0 1 2 3",
-            "dlock: --on-event for granted exited with 1"
-        ]
-    );
+    let failed = "dlock: --on-event for granted exited with 1";
+    assert_eq!(lines, ["/dev/null", "0 1 2 3", failed]);
 }
 
 #[test]

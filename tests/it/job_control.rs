@@ -53,26 +53,21 @@ fn has_status(terminal: &mut Terminal, status: i32) {
     terminal.sees(&format!("status={status}"));
 }
 
-/// Starts a terminal whose session leader is dlock with the command `recorder`.
-fn leading(database: &Database, recorder: &Recorder) -> Terminal {
-    let dlock = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "leader", "--"];
-    let words = dlock
-        .map(PathBuf::from)
-        .into_iter()
-        .chain(recorder.command());
-    let terminal = Terminal::with(database, words);
-    recorder.is_up();
-    terminal
-}
-
 fn wait_for_signal(recorder: &Recorder, number: i32) {
     eventually(&format!("the command receives signal {number}"), || {
         recorder.log().is_some_and(|log| log.contains(&number))
     });
 }
 
+#[track_caller]
+fn was_received_once(recorder: &Recorder, number: i32) {
+    let log = recorder.log().expect("the recorder runs");
+    let times = log.iter().filter(|got| **got == number).count();
+    assert_eq!(times, 1, "signal {number} in {log:?}");
+}
+
 #[test]
-fn signal_keys_and_size_changes_reach_the_command_once() {
+fn signal_keys_size_changes_and_an_earlier_alarm_reach_the_command_once() {
     let database = database();
     let stage = Stage::new();
     let recorder = Recorder::on(&stage, "keys");
@@ -92,11 +87,20 @@ fn signal_keys_and_size_changes_reach_the_command_once() {
     wait_for_signal(&recorder, WINCH);
     recorder.exit(7);
     has_status(&mut terminal, 7);
-    let log = recorder.log().expect("the recorder ran");
     for number in [INT, QUIT, TSTP, WINCH] {
-        let times = log.iter().filter(|got| **got == number).count();
-        assert_eq!(times, 1, "signal {number} in {log:?}");
+        was_received_once(&recorder, number);
     }
+
+    // An alarm that was set before dlock started also reaches the command.
+    let recorder = Recorder::on(&stage, "alarmed");
+    let (program, command) = (program(), recorder.words());
+    let program = program.display();
+    terminal.enters(&format!(
+        "{program} alarmed $dlock exec -a init -- {command}"
+    ));
+    recorder.got(14);
+    recorder.exit(8);
+    has_status(&mut terminal, 8);
 }
 
 #[test]
@@ -154,9 +158,9 @@ fn ctrl_z_stops_dlock_and_command_and_fg_or_bg_resumes_them() {
         words[3] == words[6]
     });
     // The holder still has the lock because dlock renewed the lease in time.
-    Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "echo", "ran"])
-        .run()
-        .expect(75, "", "init is held by");
+    let other = ["exec", "-n", "-a", "init", "--", "echo", "ran"];
+    let other = Dlock::on(&database, other).run();
+    other.expect(75, "", "init is held by");
     write_message(&stage.path("go"), "4");
     has_status(&mut terminal, 4);
 }
@@ -169,10 +173,8 @@ fn command_stopped_longer_than_its_lease_is_killed_and_fg_reports_the_loss() {
     let mut terminal = Terminal::shell(&database);
     terminal.enters(&read_status_command(&stage, "--ttl 3s"));
     read_message(&stage.path("ready"));
-    assert!(
-        !witness.is_alone(),
-        "the command does not keep the witness locked"
-    );
+    // The command keeps the witness locked.
+    assert!(!witness.is_alone());
     terminal.types(CTRL_Z);
     terminal.prompts();
     Dlock::on(&database, ["exec", "-a", "init", "--", "sh", "-c"])
@@ -267,7 +269,10 @@ fn signal_keys_and_hangup_reach_the_command_once_if_dlock_leads_the_session() {
     recorder.exit(0);
 
     let recorder = Recorder::on(&stage, "leader");
-    let mut terminal = leading(&database, &recorder);
+    let dlock = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "leader", "--"];
+    let words = dlock.map(PathBuf::from).into_iter();
+    let mut terminal = Terminal::with(&database, words.chain(recorder.command()));
+    recorder.is_up();
     terminal.types(CTRL_C);
     recorder.got(INT);
     signal(terminal.leader(), "USR1");
@@ -277,9 +282,7 @@ fn signal_keys_and_hangup_reach_the_command_once_if_dlock_leads_the_session() {
     wait_for_signal(&recorder, HUP);
     signal(terminal.leader(), "USR1");
     recorder.got(10);
-    let log = recorder.log().expect("the recorder runs");
-    let times = log.iter().filter(|got| **got == HUP).count();
-    assert_eq!(times, 1, "{log:?}");
+    was_received_once(&recorder, HUP);
     recorder.exit(5);
     assert_eq!(terminal.ends(), Some(5));
 }
@@ -307,20 +310,4 @@ fn command_that_signals_its_own_process_group_is_not_killed() {
     assert_eq!(read_message(&told), "told");
     write_message(&go, "5");
     has_status(&mut terminal, 5);
-}
-
-#[test]
-fn alarm_set_before_dlock_started_reaches_the_command() {
-    let database = database();
-    let stage = Stage::new();
-    let recorder = Recorder::on(&stage, "alarmed");
-    let mut terminal = Terminal::shell(&database);
-    terminal.enters(&format!(
-        "{} alarmed $dlock exec -a init -- {}",
-        program().display(),
-        recorder.words()
-    ));
-    recorder.got(14);
-    recorder.exit(7);
-    has_status(&mut terminal, 7);
 }

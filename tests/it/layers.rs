@@ -78,29 +78,7 @@ const HOMES: [(&str, &[&str]); 29] = [
 ];
 
 #[test]
-fn every_layer_imports_only_from_layers_above_it() {
-    let mut imports = 0;
-    for (file, text) in sources() {
-        let module = module(&file);
-        let room = room(&module);
-        if room == "lib" {
-            continue;
-        }
-        for path in imported(&module, &text) {
-            imports += 1;
-            let from = self::room(&path);
-            assert!(
-                layer(&from) <= layer(&room),
-                "{} (layer {room}) imports {path} (layer {from}), which is below layer {room}",
-                file.display()
-            );
-        }
-    }
-    assert!(imports > 100, "the test found only {imports} imports");
-}
-
-#[test]
-fn no_two_files_import_each_other() {
+fn every_layer_imports_only_from_layers_above_it_and_no_two_files_import_each_other() {
     let sources = sources();
     let modules: Vec<String> = sources.iter().map(|(file, _)| module(file)).collect();
     // Returns the longest module path that contains `path`.
@@ -110,6 +88,14 @@ fn no_two_files_import_each_other() {
     };
     let mut edges = BTreeSet::new();
     for ((_, text), module) in sources.iter().zip(&modules) {
+        let layer = room(module);
+        for path in imported(module, text).iter().filter(|_| layer != "lib") {
+            let is_above = self::layer(room(path)) <= self::layer(layer);
+            assert!(
+                is_above,
+                "{module} imports {path}, which is in a layer below {layer}"
+            );
+        }
         let code = text.split("\n#[cfg(test)]").next().unwrap_or(text);
         let is_code = |line: &&str| !line.trim_start().starts_with("//");
         let code: Vec<&str> = code.lines().filter(is_code).collect();
@@ -138,7 +124,6 @@ fn no_two_files_import_each_other() {
     assert!(mutual.is_empty(), "{mutual:?}");
 }
 
-/// Returns true if `path` is the module `module` or is inside of it.
 fn is_in(path: &str, module: &str) -> bool {
     let rest = path.strip_prefix(module);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
@@ -157,10 +142,10 @@ fn files_start_with_a_description_and_restricted_words_appear_only_in_their_laye
                 !code.starts_with("//") && format!(" {code}").contains(word)
             });
             found += usize::from(used);
+            let (file, is_home) = (file.display(), homes.contains(&room));
             assert!(
-                !used || homes.contains(&room.as_str()),
-                "{word:?} is in {} (layer {room}), but only the layers {homes:?} may contain it",
-                file.display()
+                !used || is_home,
+                "{word:?} is in {file}, but only {homes:?} may contain it"
             );
         }
     }
@@ -168,7 +153,7 @@ fn files_start_with_a_description_and_restricted_words_appear_only_in_their_laye
 }
 
 #[test]
-fn documents_list_every_layer_and_only_existing_files() {
+fn documents_list_every_layer_and_only_existing_files_and_functions() {
     let mut shown = Vec::new();
     for page in ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"] {
         let text = fs::read_to_string(repository().join(page)).expect("the page exists");
@@ -178,11 +163,8 @@ fn documents_list_every_layer_and_only_existing_files() {
             if is_below && !path.contains([' ', '*']) {
                 let is_there = repository().join(path).exists();
                 assert!(is_there, "{page} lists {path}, which does not exist");
-                shown.push(
-                    path.trim_end_matches(".rs")
-                        .trim_end_matches('/')
-                        .to_owned(),
-                );
+                let path = path.trim_end_matches(".rs").trim_end_matches('/');
+                shown.push(path.to_owned());
             }
         }
     }
@@ -190,10 +172,8 @@ fn documents_list_every_layer_and_only_existing_files() {
         let path = format!("src/{}", room.replace("::", "/"));
         assert!(shown.contains(&path), "no page lists {path}");
     }
-}
 
-#[test]
-fn each_function_that_architecture_links_to_is_in_its_file() {
+    // Each function to which ARCHITECTURE.md links is in its file.
     let text = fs::read_to_string(repository().join("ARCHITECTURE.md")).expect("the page exists");
     let mut number = 0;
     for rest in text.split("[`").skip(1) {
@@ -213,43 +193,32 @@ fn each_function_that_architecture_links_to_is_in_its_file() {
 }
 
 fn layer(room: &str) -> usize {
-    LAYERS
-        .iter()
-        .position(|layer| *layer == room)
-        .unwrap_or_else(|| panic!("{room} is not in LAYERS"))
+    let layer = LAYERS.iter().position(|layer| *layer == room);
+    layer.expect("LAYERS contains the layer")
 }
 
-/// Returns the path and the content of each Rust file in `src`.
 fn sources() -> Vec<(PathBuf, String)> {
     let files = files_below(&repository().join("src"), "rs").into_iter();
-    let read = |path: PathBuf| {
-        let text = fs::read_to_string(&path).expect("a source file is UTF-8");
-        (path, text)
-    };
-    files.map(read).collect()
+    let read = |path: &PathBuf| fs::read_to_string(path).expect("a source file is UTF-8");
+    files.map(|path| (path.clone(), read(&path))).collect()
 }
 
 /// Returns the module path of a file, for example `store::mysql::rows` for `src/store/mysql/rows.rs`.
 fn module(file: &Path) -> String {
     let root = repository().join("src");
     let relative = file.strip_prefix(root).expect("the file is in src");
-    let names: Vec<String> = relative
-        .with_extension("")
-        .iter()
-        .map(|name| name.to_string_lossy().into_owned())
-        .collect();
-    names.join("::")
+    let path = relative.with_extension("");
+    path.to_str()
+        .expect("the names are ASCII")
+        .replace('/', "::")
 }
 
 /// Returns the layer that contains a module or a path. The crate root and `main` belong to the layer `lib`.
-fn room(path: &str) -> String {
-    let inside = LAYERS.iter().filter(|room| is_in(path, room));
+fn room(path: &str) -> &'static str {
+    let inside = LAYERS.into_iter().filter(|room| is_in(path, room));
     let longest = inside.max_by_key(|room| room.len());
-    match longest {
-        Some(room) => (*room).to_owned(),
-        None if path == "main" => "lib".to_owned(),
-        None => panic!("{path} is in no layer of LAYERS"),
-    }
+    let longest = longest.or((path == "main").then_some("lib"));
+    longest.unwrap_or_else(|| panic!("{path} is in no layer of LAYERS"))
 }
 
 /// Returns all paths in `text` that begin with `crate::` or `super::`, as paths from the crate root. Expands one level
@@ -280,10 +249,8 @@ fn imported(module: &str, text: &str) -> Vec<String> {
             let base = below.join("::");
             // Items of the crate root and of inline modules belong to no layer.
             let in_a_room = |path: &String| path.starts_with(|first: char| first.is_lowercase());
-            let paths_here = named(after)
-                .into_iter()
-                .map(|name| format!("{base}::{name}").trim_start_matches(':').to_owned());
-            paths.extend(paths_here.filter(in_a_room));
+            let full = |name| format!("{base}::{name}").trim_start_matches(':').to_owned();
+            paths.extend(named(after).into_iter().map(full).filter(in_a_room));
         }
     }
     paths

@@ -1,21 +1,22 @@
 //! Tests of messages as JSON. Each line on stderr is one JSON object.
 
-use mysql::prelude::Queryable;
-use serde_json::Value;
-use testkit::cli_runner::{Dlock, Outcome};
+use serde_json::{Value, json};
+use testkit::cli_runner::Dlock;
 use testkit::holder::{Holder, steal, token};
 use testkit::network::refusing;
 use testkit::proxy::{Fault, Kind, Proxy};
 use testkit::servers::{Database, Flavour, shared};
 use testkit::terminal::Terminal;
 
+use crate::secrets::assert_harmless;
+
 /// Parses the messages in `text`. Panics if a message is not a JSON object with the fields that all messages have.
 #[track_caller]
 pub(crate) fn messages(text: &str) -> Vec<Value> {
     assert!(text.is_empty() || text.ends_with('\n'), "{text:?}");
     let parsed = text.lines().map(|line| {
-        let message: Value = serde_json::from_str(line)
-            .unwrap_or_else(|error| panic!("{error} in {line:?} of {text:?}"));
+        let message: Result<Value, _> = serde_json::from_str(line);
+        let message = message.unwrap_or_else(|error| panic!("{error} in {line:?} of {text:?}"));
         for field in ["time", "level", "event", "message"] {
             assert!(message[field].is_string(), "no {field} in {line}");
         }
@@ -27,19 +28,22 @@ pub(crate) fn messages(text: &str) -> Vec<Value> {
     parsed.collect()
 }
 
-/// Returns the messages that a finished run wrote to stderr.
+/// Returns the first message with the event `event`, which must have the fields `wanted`. A field that is null in `wanted`
+/// must be absent.
 #[track_caller]
-fn logged(outcome: &Outcome) -> Vec<Value> {
-    messages(&outcome.stderr)
+fn first(messages: &[Value], event: &str, wanted: &Value) -> Value {
+    let found = messages.iter().find(|message| message["event"] == event);
+    let found = found.unwrap_or_else(|| panic!("no {event} in {messages:#?}"));
+    has(found, wanted);
+    found.clone()
 }
 
-/// Returns the first message with the event `event`. Panics if there is no such message.
+/// Asserts that `document` has the fields `wanted`, with their values.
 #[track_caller]
-fn first(messages: &[Value], event: &str) -> Value {
-    let found = messages.iter().find(|message| message["event"] == event);
-    found
-        .unwrap_or_else(|| panic!("no {event} in {messages:#?}"))
-        .clone()
+pub(crate) fn has(document: &Value, wanted: &Value) {
+    for (field, value) in wanted.as_object().expect("an object") {
+        assert_eq!(&document[field], value, "{field} in {document:#}");
+    }
 }
 
 fn holder(database: &Database, options: &[&str]) -> Holder {
@@ -54,9 +58,8 @@ fn run_logs_each_step_with_action_and_token_unless_quiet() {
     verbose.running.wait_for_output(renewal);
     let outcome = verbose.end();
     assert_eq!(outcome.status, Some(3), "{outcome:#?}");
-    let mut messages = logged(&outcome);
-    let first_renewal = first(&messages, "renewal");
-    assert_eq!(first_renewal["level"], "debug");
+    let mut messages = messages(&outcome.stderr);
+    let first_renewal = first(&messages, "renewal", &json!({"level": "debug"}));
     let text = first_renewal["message"].as_str().expect("a string");
     let took = text.strip_prefix(renewal);
     let took = took.and_then(|took| humantime::parse_duration(took).ok());
@@ -77,15 +80,11 @@ fn run_logs_each_step_with_action_and_token_unless_quiet() {
     let address = format!("connected to 127.0.0.1:{} (server version ", database.port);
     assert!(connected.starts_with(&address), "{connected}");
     assert!(connected.contains(", no TLS, session "), "{connected}");
-    let version: Option<String> = database
-        .admin_conn()
-        .query_first("SELECT VERSION()")
-        .expect("the server responds");
-    let version = version.expect("the server has a version");
+    let version: String = database.row("SELECT VERSION()");
     assert!(connected.contains(&version), "{connected}");
     assert_eq!(messages[2]["message"], "the command exited with 3");
 
-    let messages = logged(&holder(&database, &[]).end());
+    let messages = self::messages(&holder(&database, &[]).end().stderr);
     assert_eq!(fields(&messages, "event"), ["granted", "released"]);
     let quiet = holder(&database, &["-q"]).end();
     assert_eq!((quiet.status, &*quiet.stderr), (Some(3), ""));
@@ -101,21 +100,17 @@ fn waiting_and_skipped_messages_name_the_holder_in_one_line() {
     let exec = |options: &[&str]| {
         let exec = Dlock::on(&database, ["exec", "-a", "init", "--log-format=json"]);
         let outcome = exec.args(options).args(["--", "true"]).run();
-        let harmful =
-            |c: char| c != '\n' && (c.is_control() || matches!(c, '\u{2028}' | '\u{202e}'));
-        assert!(!outcome.stderr.contains(harmful), "{outcome:#?}");
-        (outcome.status, logged(&outcome))
+        assert_harmless(&outcome.stderr);
+        (outcome.status, messages(&outcome.stderr))
     };
     let (_, messages) = exec(&["-w", "50ms"]);
-    let waiting = first(&messages, "waiting");
-    assert_eq!(waiting["holder"], HOSTILE);
-    assert_eq!(waiting["level"], "info");
+    let of_holder = json!({"holder": HOSTILE, "holder_token": token(&database), "level": "info"});
+    let waiting = first(&messages, "waiting", &of_holder);
     let text = waiting["message"].as_str().expect("a string");
     let start = format!("init is held by {HOSTILE} (token ");
     assert!(text.starts_with(&start), "{text}");
     assert!(text.ends_with("; you are next"), "{text}");
     assert_eq!(waiting["ahead"], 0);
-    assert_eq!(waiting["holder_token"], token(&database));
     assert!(waiting["waited_ms"].is_u64(), "{waiting}");
     let expires_in = waiting["expires_in_ms"].as_i64().expect("a number");
     assert!((1..=30_000).contains(&expires_in), "{waiting}");
@@ -124,40 +119,32 @@ fn waiting_and_skipped_messages_name_the_holder_in_one_line() {
         let (code, messages) = exec(options);
         assert_eq!(code, Some(status), "{messages:#?}");
         assert_eq!(messages.len(), 1, "{messages:#?}");
-        let message = first(&messages, "skipped");
-        assert_eq!(message["holder"], HOSTILE);
-        assert_eq!(message["status"], status);
-        assert_eq!(message["level"], level);
-        assert!(message.get("token").is_none(), "{message}");
+        let wanted = json!({"holder": HOSTILE, "status": status, "level": level, "token": null});
+        first(&messages, "skipped", &wanted);
     }
 
     let wait = ["wait", "init", "--timeout=2s", "--log-format=json"];
-    let messages = logged(&Dlock::on(&database, wait).run());
-    let waiting = first(&messages, "waiting");
-    assert_eq!(waiting["holder"], HOSTILE);
-    assert_eq!(waiting["holder_token"], token(&database));
+    let messages = self::messages(&Dlock::on(&database, wait).run().stderr);
+    let waiting = first(&messages, "waiting", &of_holder);
     assert!(waiting.get("ahead").is_none(), "{waiting}");
-    assert_eq!(first(&messages, "failed")["status"], 75);
+    first(&messages, "failed", &json!({"status": 75}));
     // Messages as JSON on a terminal are never rewritten.
-    let words = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "init"];
-    let words = words
-        .into_iter()
-        .chain(["--log-format=json", "-w", "1500ms", "--", "true"]);
+    let words = "exec -a init --log-format=json -w 1500ms -- true".split(' ');
+    let words = [env!("CARGO_BIN_EXE_dlock")].into_iter().chain(words);
     let mut terminal = Terminal::with(&database, words);
     assert_eq!(terminal.ends(), Some(75));
     let screen = terminal.screen().replace("\r\n", "\n");
     assert!(!screen.contains(['\r', '\u{1b}']), "{screen:?}");
     let messages = self::messages(&screen);
-    assert_eq!(first(&messages, "waiting")["holder"], HOSTILE);
-    first(&messages, "skipped");
+    for event in ["waiting", "skipped"] {
+        first(&messages, event, &json!({"holder": HOSTILE}));
+    }
     holder.end();
 
     let once = ["--once", "--holder=web-2"];
     assert_eq!(exec(&once).0, Some(0));
-    let done = first(&exec(&once).1, "skipped");
-    assert_eq!(done["holder"], "web-2");
-    let (level, status) = (&done["level"], &done["status"]);
-    assert_eq!((level, status), (&"info".into(), &0.into()));
+    let done = json!({"holder": "web-2", "level": "info", "status": 0});
+    first(&exec(&once).1, "skipped", &done);
 }
 
 #[test]
@@ -173,58 +160,49 @@ fn failed_renewals_and_a_lost_lease_have_separate_events() {
     steal(&database);
     let outcome = holder.running.wait();
     assert_eq!(outcome.status, Some(76), "{outcome:#?}");
-    let messages = logged(&outcome);
-    for (event, level) in [
-        ("renewal-failed", "info"),
-        ("renewed", "info"),
-        ("lost", "error"),
-    ] {
-        let message = first(&messages, event);
-        assert_eq!(message["level"], level);
-        assert_eq!(message["token"], own_token, "{message}");
+    let messages = messages(&outcome.stderr);
+    for event in ["renewal-failed", "renewed"] {
+        first(
+            &messages,
+            event,
+            &json!({"level": "info", "token": own_token}),
+        );
     }
     // The message names the new holder.
-    assert_eq!(first(&messages, "lost")["holder"], "a thief");
+    let lost = json!({"level": "error", "token": own_token, "holder": "a thief"});
+    first(&messages, "lost", &lost);
 }
 
 #[test]
 fn failures_before_a_run_are_json() {
     let port = refusing(1045, "no");
     let url = format!("mysql://u@127.0.0.1:{port}/db");
-    let run = |words: &[&str]| {
-        Dlock::new(words)
-            .env("DLOCK_URL", &url)
-            .env("DLOCK_OPT_LOG_FORMAT", "json")
-            .run()
+    let run = |words: &str| {
+        let dlock = Dlock::new(words.split(' ')).env("DLOCK_URL", &url);
+        dlock.env("DLOCK_OPT_LOG_FORMAT", "json").run()
     };
     // The format of a usage error comes from the variable or from the command line, even if another option is invalid.
-    let ttl = [
-        "exec",
-        "--log-format=json",
-        "init",
-        "--ttl=soon",
-        "--",
-        "ls",
-    ];
     for (words, status) in [
-        (&["exec", "-a", "init", "--", "true"][..], 77),
-        (&["wait", "init"], 77),
-        (&["setup"], 77),
-        (&["status"], 77),
-        (&["exec", "-a", "init", "--", "no-such-command"], 127),
-        (&["exec", "--no-such-option"], 64),
-        (&["exec", "init", "ls"], 64),
-        (&["exec"], 64),
-        (&["frobnicate"], 64),
-        (&ttl, 64),
-        (&["status", "--log-format", "json", "--watch", "1s"], 64),
+        ("exec -a init -- true", 77),
+        ("wait init", 77),
+        ("setup", 77),
+        ("status", 77),
+        ("exec -a init -- no-such-command", 127),
+        ("exec --no-such-option", 64),
+        ("exec init ls", 64),
+        ("exec", 64),
+        ("frobnicate", 64),
+        ("exec --log-format=json init --ttl=soon -- ls", 64),
+        ("status --log-format json --watch 1s", 64),
     ] {
         let outcome = run(words);
         assert_eq!(outcome.status, Some(status), "{outcome:#?}");
-        let lines = logged(&outcome);
-        let failed = first(&lines, "failed");
-        assert_eq!(failed["level"], "error");
-        assert_eq!(failed["status"], status);
+        let lines = messages(&outcome.stderr);
+        let failed = first(
+            &lines,
+            "failed",
+            &json!({"level": "error", "status": status}),
+        );
         if status == 64 {
             assert_eq!(lines.len(), 1, "{outcome:#?}");
             let text = failed["message"].as_str().expect("a string");
@@ -234,10 +212,10 @@ fn failures_before_a_run_are_json() {
             assert_eq!(failed["action"], "init");
         }
     }
-    run(&["status", "--log-format=xml"]).expect(64, "", "[possible values: text, json]");
-    let text = run(&["status", "--log-format=text", "--no-such-option"]);
+    run("status --log-format=xml").expect(64, "", "[possible values: text, json]");
+    let text = run("status --log-format=text --no-such-option");
     text.expect(64, "", "error: unexpected argument");
-    let help = run(&["status", "-h"]).stdout;
+    let help = run("status -h").stdout;
     assert!(help.starts_with("Show holders and waiters"), "{help}");
 }
 
@@ -247,27 +225,29 @@ fn operator_messages_are_json_and_the_holder_logs_the_operator() {
     let run = |words: &[&str]| {
         let outcome = Dlock::on(&database, words).arg("--log-format=json").run();
         assert_eq!(outcome.status, Some(0), "{outcome:#?}");
-        logged(&outcome)
+        messages(&outcome.stderr)
     };
-    let setup = first(&run(&["setup"]), "message");
-    assert_eq!(setup["level"], "info");
+    first(&run(&["setup"]), "message", &json!({"level": "info"}));
     let holder = holder(&database, &["--holder=web-1"]);
-    let forget = first(&run(&["forget", "-a", "init", "--once"]), "message");
-    assert_eq!(forget["action"], "init");
+    let forget = run(&["forget", "-a", "init", "--once"]);
+    first(&forget, "message", &json!({"action": "init"}));
     let release = ["release", "-y", "init", "--operator=eve", "--reason=stuck"];
     // The details of the lock are text for users, so they are not part of the JSON messages.
-    let released = first(&run(&release), "released");
-    assert_eq!(released["holder"], "web-1");
-    assert_eq!(released["action"], "init");
+    let released = json!({"holder": "web-1", "action": "init"});
+    first(&run(&release), "released", &released);
 
     let outcome = holder.running.wait();
     assert_eq!(outcome.status, Some(76), "{outcome:#?}");
-    let lost = first(&logged(&outcome), "lost");
-    assert_eq!(lost["holder"], "eve");
+    let lost = first(
+        &messages(&outcome.stderr),
+        "lost",
+        &json!({"holder": "eve"}),
+    );
     let text = lost["message"].as_str().expect("a string");
     assert!(text.contains("released by eve (reason: stuck)"), "{text}");
 
     for (option, event) in [("--pause=1m", "paused"), ("--resume", "resumed")] {
-        first(&run(&["release", "-a", "init", "-y", option]), event);
+        let messages = run(&["release", "-a", "init", "-y", option]);
+        first(&messages, event, &json!({"action": "init"}));
     }
 }

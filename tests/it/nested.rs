@@ -4,8 +4,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use mysql::prelude::Queryable;
-use serde_json::Value;
 use testkit::cli_runner::{Dlock, eventually};
 use testkit::command::Stage;
 use testkit::holder::{Holder, is_free, renewals, steal, token};
@@ -70,7 +68,7 @@ fn nested_exec_of_the_same_action_runs_under_the_outer_lease() {
 }
 
 #[test]
-fn nested_command_replaces_its_dlock_and_receives_signals() {
+fn nested_command_replaces_its_dlock_and_inherits_signals_and_streams() {
     let database = database();
     let stage = Stage::new();
     let script = format!(
@@ -84,11 +82,7 @@ fn nested_command_replaces_its_dlock_and_receives_signals() {
     running.signal("TERM");
     let outcome = running.wait();
     assert_eq!(outcome.status, Some(9), "{outcome:#?}");
-}
 
-#[test]
-fn nested_command_inherits_signals_and_streams_like_the_outer_one() {
-    let database = database();
     // stdin is closed in the outer command, so stdin must also be closed in the inner command. The test compares
     // only the last 8 digits of the masks, which contain the standard signals. The C library uses some of the other
     // signals itself.
@@ -102,12 +96,20 @@ fn nested_command_inherits_signals_and_streams_like_the_outer_one() {
     );
     let outcome = outer(&database, &script).run();
     assert_eq!(outcome.status, Some(0), "{outcome:#?}");
-    let (direct, nested) = outcome
-        .stdout
-        .split_once("then\n")
-        .expect("both commands have run");
+    let commands = outcome.stdout.split_once("then\n");
+    let (direct, nested) = commands.expect("both commands have run");
     assert_eq!(direct, nested);
     assert!(direct.ends_with("none\n"), "{direct}");
+
+    // A command that cannot be executed.
+    let script = stage.path("script");
+    fs::write(&script, "#!/no/such/interpreter\n").expect("the script can be written");
+    let executable = PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&script, executable).expect("the test owns the file");
+    let script = script.display();
+    let inner = format!(r#""$dlock" exec -a init {WAIT_LIMIT} -- {script}"#);
+    let why = "its interpreter /no/such/interpreter does not exist";
+    outer(&database, &inner).run().expect(127, "", why);
 }
 
 /// Asserts that an inner dlock that starts after `lose` prints `why`, does not wait, and exits with 76.
@@ -142,10 +144,7 @@ fn nested_exec_with_a_stale_token_exits_76() {
 
     // The token of a finished run is not current. A process that has outlived its run may still have this token in
     // its environment.
-    let freed = database
-        .admin_conn()
-        .query_drop("UPDATE dlock_lock SET owner_id=NULL");
-    freed.expect("the row can be changed");
+    database.execute("UPDATE dlock_lock SET owner_id=NULL");
     for token in [before, token(&database)] {
         let why = format!("the outer dlock's token {token} is not current: init is free");
         let late = inner(&database, token, &address(&database)).run();
@@ -157,23 +156,19 @@ fn nested_exec_with_a_stale_token_exits_76() {
 }
 
 #[test]
-fn process_not_descended_from_the_holder_must_wait_for_the_lock() {
+fn process_must_wait_unless_it_descends_from_the_holder_in_its_own_pid_namespace() {
     let database = database();
     let holder = Holder::on(&database, &[]);
     let outcome = inner(&database, token(&database), &address(&database)).run();
     outcome.expect(75, "", "init is held by ");
     assert_eq!(holder.end().status, Some(3));
-}
 
-#[test]
-fn holder_in_another_pid_namespace_is_never_an_ancestor() {
     let unshare = unshare(namespaces());
-    let words: Vec<&str> = std::iter::once(unshare.get_program())
-        .chain(unshare.get_args())
-        .filter_map(std::ffi::OsStr::to_str)
-        .collect();
+    let words = [unshare.get_program()]
+        .into_iter()
+        .chain(unshare.get_args());
+    let words: Vec<&str> = words.filter_map(std::ffi::OsStr::to_str).collect();
     let unshare = words.join(" ");
-    let database = database();
     let script = format!(r#"{unshare} "$dlock" exec -n -a init -- echo never"#);
     let outcome = outer(&database, &script).run();
     outcome.expect(75, "", "init is held by web-1");
@@ -220,8 +215,7 @@ fn two_locks_in_opposite_order_are_reported_as_a_deadlock() {
             });
         let diagnosis = |name: &str| {
             let outcome = Dlock::on(&database, ["status", "--json", name]).run();
-            let document: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
-            document["locks"][0]["diagnosis"].clone()
+            outcome.json()["locks"][0]["diagnosis"].clone()
         };
         stages[0].let_go("go");
         a.wait_for_output("b is held by b (token ");
@@ -232,20 +226,17 @@ fn two_locks_in_opposite_order_are_reported_as_a_deadlock() {
             [diagnosis("a"), diagnosis("b")] == ["deadlocked", "deadlocked"]
         });
         let text = Dlock::on(&database, ["status", "a"]).run().stdout;
-        for part in [
-            "a: deadlock\n",
-            "deadlock: the holder waits for b, and the holder of b waits for this lock",
-            "dlock release a --token ",
-        ] {
+        let [of_a, of_b] = ["b", "a"].map(|it| {
+            format!(
+                "deadlock: the holder waits for {it}, and the holder of {it} waits for this lock"
+            )
+        });
+        for part in ["a: deadlock\n", &of_a, "dlock release a --token "] {
             assert!(text.contains(part), "{text}");
         }
         // Both waiters say it in their first reminder.
-        a.wait_for_output(
-            "deadlock: the holder waits for a, and the holder of a waits for this lock",
-        );
-        b.wait_for_output(
-            "deadlock: the holder waits for b, and the holder of b waits for this lock",
-        );
+        a.wait_for_output(&of_b);
+        b.wait_for_output(&of_a);
         let release = Dlock::on(&database, ["release", "a", "--yes"]).run();
         assert_eq!(release.status, Some(0), "{release:?}");
         assert_eq!(a.wait().status, Some(76));
@@ -327,24 +318,4 @@ fn nested_exec_retries_an_unreachable_server_for_connect_timeout() {
     proxy.door(AcceptMode::Open);
     assert_eq!(running.wait().status, Some(0));
     assert_eq!(renewals(&database), 0);
-}
-
-#[test]
-fn nested_command_that_cannot_be_executed_exits_127() {
-    let database = database();
-    let stage = Stage::new();
-    let script = stage.path("script");
-    fs::write(&script, "#!/no/such/interpreter\n").expect("the script can be written");
-    let executable = PermissionsExt::from_mode(0o755);
-    fs::set_permissions(&script, executable).expect("the test owns the file");
-    let inner = format!(
-        r#""$dlock" exec -a init {WAIT_LIMIT} -- {}"#,
-        script.display()
-    );
-    let outcome = outer(&database, &inner).run();
-    outcome.expect(
-        127,
-        "",
-        "its interpreter /no/such/interpreter does not exist",
-    );
 }

@@ -4,8 +4,6 @@
 use std::fs;
 use std::path::PathBuf;
 
-use mysql::Conn;
-use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::Stage;
 use testkit::holder::renewals;
@@ -13,23 +11,19 @@ use testkit::on_each_flavour;
 use testkit::proxy::{Proxy, Request};
 use testkit::servers::{Database, Flavour, SESSIONS, shared};
 
+use crate::doctor::grant;
 use crate::faults::on_each;
 
 /// A set of replicas whose commands append words to one log file.
 struct Replicas {
     database: Database,
     stage: Stage,
-    admin: Conn,
 }
 
 impl Replicas {
     fn on(flavour: Flavour) -> Self {
-        let database = shared(flavour).database("once");
-        let setup = Dlock::on(&database, ["setup", "-q"]).run();
-        setup.expect(0, "", "");
         Self {
-            admin: database.admin_conn(),
-            database,
+            database: shared(flavour).set_up("once"),
             stage: Stage::new(),
         }
     }
@@ -69,43 +63,28 @@ impl Replicas {
     }
 
     /// Waits until `count` sessions wait for the queue lock.
-    fn wait_for_waiters(&mut self, count: u64) {
+    fn wait_for_waiters(&self, count: u64) {
         let query = format!(
             "SELECT COUNT(*) FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id \
              WHERE p.info LIKE '%GET_LOCK%'"
         );
-        eventually("the waiters wait for the queue lock", || {
-            self.number(&query) == count
-        });
+        let waiters = || self.database.row::<u64>(&query);
+        eventually("the waiters wait for the queue lock", || waiters() == count);
     }
 
-    fn number(&mut self, query: &str) -> u64 {
-        let number = self.admin.query_first(query);
-        number.expect("a valid query").expect("one row")
-    }
-
-    fn execute(&mut self, statement: &str) {
-        let outcome = self.admin.query_drop(statement);
-        outcome.expect("root has the privilege");
-    }
-
-    fn done(&mut self) -> Vec<String> {
-        self.admin
-            .query("SELECT once_key FROM dlock_success WHERE action='init' ORDER BY once_key")
-            .expect("the successes can be read")
+    fn done(&self) -> Vec<String> {
+        let query = "SELECT once_key FROM dlock_success WHERE action='init' ORDER BY once_key";
+        self.database.rows(query)
     }
 
     /// Revokes all privileges of the test account except `grants`. Each element of `grants` contains the privileges on
     /// one table.
-    fn restrict(&mut self, grants: &[(&str, &str)]) {
-        let (name, user) = (self.database.name.clone(), self.database.user.clone());
-        self.execute(&format!(
-            "REVOKE ALL PRIVILEGES, GRANT OPTION FROM '{user}'@'%'"
-        ));
+    fn restrict(&self, grants: &[(&str, &str)]) {
+        let Database { name, user, .. } = &self.database;
+        let revoke = format!("REVOKE ALL PRIVILEGES, GRANT OPTION FROM '{user}'@'%'");
+        self.database.execute(revoke);
         for (rights, table) in grants {
-            self.execute(&format!(
-                "GRANT {rights} ON `{name}`.{table} TO '{user}'@'%'"
-            ));
+            grant(&self.database, &format!("{rights} ON `{name}`.{table}"));
         }
     }
 }
@@ -118,16 +97,13 @@ fn everywhere(test: impl Fn(Replicas)) {
 }
 
 #[test]
-fn recorded_success_is_not_run_again_and_its_holder_is_named() {
-    everywhere(|mut replicas| {
+fn recorded_success_is_found_with_one_request_and_not_run_again_and_its_holder_is_named() {
+    everywhere(|replicas| {
         let first = replicas.replica(&["--once", "--holder=web-1/1"], "one", 0);
         first.run().expect(0, "", "");
         let outcome = replicas.replica(&["--once"], "two", 3).run();
-        let (token, at): (u64, String) = replicas
-            .admin
-            .query_first("SELECT token,done_at FROM dlock_success WHERE once_key=''")
-            .expect("the success can be read")
-            .expect("the success is recorded");
+        let success = "SELECT token,done_at FROM dlock_success WHERE once_key=''";
+        let (token, at): (u64, String) = replicas.database.row(success);
         let at = at.replace(' ', "T");
         outcome.expect(0, "", "dlock: init was done by web-1/1 ");
         let when = format!(" ago (token {token}, {at}Z); not run again");
@@ -151,26 +127,40 @@ fn recorded_success_is_not_run_again_and_its_holder_is_named() {
         assert_eq!(replicas.done(), ["", "V1", "v1", "v2"]);
         // Without --once, the command runs even if a success is recorded.
         replicas.replica(&[], "plain", 0).run().expect(0, "", "");
+
+        // A success is found with one request. After this restriction, every write by the account would fail.
+        let tables = ["dlock_schema", "dlock_lock", "dlock_success"];
+        replicas.restrict(&tables.map(|table| ("SELECT", table)));
+        let proxy = Proxy::to(replicas.database.port);
+        let url = replicas.database.url_through(proxy.port());
+        let again = replicas.replica(&["--once=v1"], "again", 0);
+        let again = again.env("DLOCK_URL", url).run();
+        again.expect(0, "", "init (v1) was done by ");
         assert_eq!(replicas.ran().len(), 5);
+        let [session] = &proxy.sessions()[..] else {
+            panic!("expected one connection: {:?}", proxy.sessions());
+        };
+        let [Request::Query(text), Request::Quit] = &session.requests[..] else {
+            panic!("expected one query: {session:?}");
+        };
+        // dlock does not request the queue lock.
+        assert!(!text.contains("GET_LOCK"), "{text}");
     });
 }
 
 #[test]
 fn failed_run_is_not_recorded_and_the_next_waiter_runs() {
-    everywhere(|mut replicas| {
+    everywhere(|replicas| {
         let holder = replicas.holder(&["--once=v1"]);
-        let waiters: Vec<Running> = [("failed", 7), ("done", 0), ("late", 0)]
-            .iter()
-            .zip(1..)
-            .map(|((word, status), count)| {
-                let waiter = replicas.replica(&["--once=v1"], word, *status).start();
-                replicas.wait_for_waiters(count);
-                waiter
-            })
-            .collect();
+        let waiters = [("failed", 7, 1), ("done", 0, 2), ("late", 0, 3)];
+        let waiters = waiters.map(|(word, status, count)| {
+            let waiter = replicas.replica(&["--once=v1"], word, status).start();
+            replicas.wait_for_waiters(count);
+            waiter
+        });
         replicas.let_go("5");
         assert_eq!(holder.wait().status, Some(5));
-        let statuses: Vec<_> = waiters.into_iter().map(|one| one.wait().status).collect();
+        let statuses = waiters.map(|one| one.wait().status);
         assert_eq!(statuses, [Some(7), Some(0), Some(0)]);
         assert_eq!(replicas.ran(), ["holder", "failed", "done"]);
     });
@@ -178,7 +168,7 @@ fn failed_run_is_not_recorded_and_the_next_waiter_runs() {
 
 #[test]
 fn once_waiters_exit_0_when_the_holder_succeeds() {
-    everywhere(|mut replicas| {
+    everywhere(|replicas| {
         let holder = replicas.holder(&["--once=v1"]);
         let mut waiters: Vec<Running> = (0..4)
             .map(|_| replicas.replica(&["--once=v1"], "waiter", 3).start())
@@ -197,7 +187,8 @@ fn once_waiters_exit_0_when_the_holder_succeeds() {
             waiter.wait().expect(0, "", "init (v1) was done by ");
         }
         assert_eq!(replicas.ran(), ["holder"]);
-        assert_eq!(replicas.number("SELECT COUNT(*) FROM dlock_waiter"), 0);
+        let left: u64 = replicas.database.row("SELECT COUNT(*) FROM dlock_waiter");
+        assert_eq!(left, 0);
     });
 }
 
@@ -232,7 +223,7 @@ fn success_is_recorded_although_named_locks_stop_working_during_the_run() {
 
 on_each_flavour!(killed_once_holder_is_replaced_by_a_waiter_that_runs);
 fn killed_once_holder_is_replaced_by_a_waiter_that_runs(flavour: Flavour) {
-    let mut replicas = Replicas::on(flavour);
+    let replicas = Replicas::on(flavour);
     // The lease is short because it has to expire during the test.
     let short = ["--once=v1", "--ttl=4s"];
     let holder = replicas.holder(&short);
@@ -261,54 +252,21 @@ fn holder_that_lost_its_lease_cannot_record_a_success() {
         ] {
             // The ttl is long, so the release detects the loss before a renewal does.
             let holder = replicas.holder(&["--once", "--ttl=5m"]);
-            replicas.execute(&format!("UPDATE dlock_lock SET {taken}"));
+            let database = replicas.database.clone();
+            database.execute(format!("UPDATE dlock_lock SET {taken}"));
             replicas.let_go("0");
             let outcome = holder.wait();
             outcome.expect(76, "", "does not count as done");
             assert!(replicas.done().is_empty(), "{way}");
-            replicas.execute("UPDATE dlock_lock SET owner_id=NULL");
+            database.execute("UPDATE dlock_lock SET owner_id=NULL");
             replicas.stage = Stage::new();
         }
     });
 }
 
 #[test]
-fn recorded_success_is_found_with_one_request_and_no_write() {
-    everywhere(|mut replicas| {
-        replicas
-            .replica(&["--once=v1"], "one", 0)
-            .run()
-            .expect(0, "", "");
-        // After this restriction, every write by the account would fail.
-        replicas.restrict(&[
-            ("SELECT", "dlock_schema"),
-            ("SELECT", "dlock_lock"),
-            ("SELECT", "dlock_success"),
-        ]);
-        let proxy = Proxy::to(replicas.database.port);
-        let url = replicas.database.url_through(proxy.port());
-        replicas
-            .replica(&["--once=v1"], "two", 0)
-            .env("DLOCK_URL", url)
-            .run()
-            .expect(0, "", "init (v1) was done by ");
-        let sessions = proxy.sessions();
-        let [session] = sessions.as_slice() else {
-            panic!("expected one connection: {sessions:?}");
-        };
-        let [Request::Query(text), Request::Quit] = session.requests.as_slice() else {
-            panic!("expected one query: {session:?}");
-        };
-        assert!(
-            !text.contains("GET_LOCK"),
-            "dlock requested the queue lock: {text}"
-        );
-    });
-}
-
-#[test]
 fn account_that_cannot_record_a_success_runs_no_command() {
-    everywhere(|mut replicas| {
+    everywhere(|replicas| {
         replicas.replica(&[], "first", 0).run().expect(0, "", "");
         replicas.restrict(&[
             ("SELECT", "dlock_schema"),
@@ -317,33 +275,16 @@ fn account_that_cannot_record_a_success_runs_no_command() {
             ("SELECT, INSERT, UPDATE", "dlock_history"),
             ("SELECT", "dlock_success"),
         ]);
-        replicas
-            .replica(&["--once"], "second", 0)
-            .run()
-            .expect(77, "", "dlock_success");
+        let second = replicas.replica(&["--once"], "second", 0).run();
+        second.expect(77, "", "dlock_success");
         replicas.restrict(&[
             ("SELECT", "dlock_schema"),
             ("SELECT, INSERT, UPDATE", "dlock_lock"),
         ]);
-        replicas
-            .replica(&["--once"], "third", 0)
-            .run()
-            .expect(77, "", "dlock setup --print");
+        let third = replicas.replica(&["--once"], "third", 0).run();
+        third.expect(77, "", "dlock setup --print");
         assert_eq!(replicas.ran(), ["first"]);
         let held = "SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL";
-        assert_eq!(replicas.number(held), 0);
+        assert_eq!(replicas.database.row::<u64>(held), 0);
     });
-}
-
-/// `src/lease/once.rs` tests all rules for keys.
-#[test]
-fn invalid_once_key_is_refused_without_a_server() {
-    let why = "the key contains a control character";
-    let exec = ["exec", "-a", "init", "--once=a\nb", "--", "true"];
-    Dlock::new(exec).run().expect(64, "", why);
-    let exec = Dlock::new(["exec", "-a", "init", "--", "true"]);
-    let exec = exec.env("DLOCK_OPT_ONCE", "a\nb");
-    exec.run().expect(64, "", why);
-    let exec = ["exec", "-a", "init", "--once=", "--", "true"];
-    Dlock::new(exec).run().expect(64, "", "the key is empty");
 }

@@ -14,7 +14,7 @@ fn run(database: &Database, words: &str, variable: &str, value: &str) -> Outcome
 }
 
 #[test]
-fn name_on_the_command_line_overrides_the_variable() {
+fn name_is_an_option_or_an_argument_and_overrides_the_variable() {
     let database = shared(Flavour::of_this_test()).database("names");
     for (words, name) in [
         ("exec init -- printenv DLOCK_ACTION", "init\n"),
@@ -27,11 +27,8 @@ fn name_on_the_command_line_overrides_the_variable() {
     // The word may be the key or the name, so dlock must not choose.
     let ambiguous = "exec --once v42 -- true";
     run(&database, ambiguous, "DLOCK_OPT_ACTION", "other").expect(64, "", "write: --once=v42");
-}
 
-#[test]
-fn subcommands_accept_the_name_as_an_argument() {
-    let database = shared(Flavour::of_this_test()).database("words");
+    // Every subcommand accepts the name as an argument.
     for (words, why) in [
         ("exec init --once -- true", ""),
         ("wait init", ""),
@@ -43,59 +40,33 @@ fn subcommands_accept_the_name_as_an_argument() {
         let outcome = Dlock::on(&database, words.split(' ')).run();
         outcome.expect(0, "", why);
     }
-    let check = [
-        "exec",
-        "init",
-        "--",
-        "sh",
-        "-c",
-        "\"$0\" check \"$DLOCK_ACTION\"",
-    ];
-    let check = Dlock::on(&database, check).arg(env!("CARGO_BIN_EXE_dlock"));
+    let check = r#""$0" check "$DLOCK_ACTION""#;
+    let check = Dlock::on(&database, ["exec", "init", "--", "sh", "-c", check]);
+    let check = check.arg(env!("CARGO_BIN_EXE_dlock"));
     check.run().expect(0, "", "");
 }
 
 #[test]
 fn option_on_the_command_line_overrides_the_variables_that_contradict_it() {
     let database = shared(Flavour::of_this_test()).database("pairs");
-    let run = |words, variable, value| run(&database, words, variable, value);
+    let run = |words: &str, variable, value| run(&database, words, variable, value);
     // Within an hour, only the run with --once runs its command.
-    for (words, variable, value, stdout, stderr) in [
-        ("exec init -- true", "DLOCK_OPT_QUIET", "true", "", ""),
-        (
-            "exec -q init --once -- echo ran",
-            "DLOCK_OPT_ONCE_PER",
-            "1h",
-            "ran\n",
-            "",
-        ),
-        (
-            "exec -q init --once-per=1h -- echo ran",
-            "DLOCK_OPT_ONCE",
-            "other",
-            "",
-            "",
-        ),
-        (
-            "release init --pause=1h --yes",
-            "DLOCK_OPT_RESUME",
-            "true",
-            "",
-            "paused for 1h",
-        ),
-    ] {
-        run(words, variable, value).expect(0, stdout, stderr);
-    }
+    run("exec init -- true", "DLOCK_OPT_QUIET", "true").expect(0, "", "");
+    let [once, per] =
+        ["--once", "--once-per=1h"].map(|it| format!("exec -q init {it} -- echo ran"));
+    run(&once, "DLOCK_OPT_ONCE_PER", "1h").expect(0, "ran\n", "");
+    run(&per, "DLOCK_OPT_ONCE", "other").expect(0, "", "");
+    let pause = run("release init --pause=1h --yes", "DLOCK_OPT_RESUME", "true");
+    pause.expect(0, "", "paused for 1h");
     run("status --check init", "DLOCK_OPT_WATCH", "1s").expect(75, "", "");
     let started = Instant::now();
     let waited = Dlock::on(&database, "exec -v init --wait=300ms -- true".split(' '))
         .env("DLOCK_OPT_NONBLOCK", "true")
         .env("DLOCK_OPT_QUIET", "true")
         .run();
-    assert!(
-        waited.status == Some(75) && started.elapsed() >= Duration::from_millis(300),
-        "{waited:?}"
-    );
+    let took = started.elapsed();
+    assert_eq!(waited.status, Some(75), "{waited:?}");
+    assert!(took >= Duration::from_millis(300), "{waited:?}");
     run("release init --resume --yes", "DLOCK_OPT_PAUSE", "1h").expect(0, "", "resumed");
     let statements = run("status --json --statements init", "DLOCK_OPT_WATCH", "1s");
     assert_eq!(statements.status, Some(0), "{statements:?}");
@@ -116,27 +87,16 @@ fn option_on_the_command_line_overrides_the_variables_that_contradict_it() {
 
 #[test]
 fn unknown_and_invalid_variables_are_usage_errors_that_name_the_variable() {
+    let unknown =
+        "the environment variable DLOCK_OPT_WIAT is unknown; did you mean DLOCK_OPT_WAIT?";
+    let link = "set enableServiceLinks: false in the spec of the pod";
+    let maybe = "invalid value 'maybe' for 'DLOCK_OPT_NONBLOCK (--nonblock)': write true or false";
+    let soon = "invalid value 'soon' for 'DLOCK_OPT_TTL (--ttl <DURATION>)'";
     for (name, value, why) in [
-        (
-            "DLOCK_OPT_WIAT",
-            "1s",
-            "the environment variable DLOCK_OPT_WIAT is unknown; did you mean DLOCK_OPT_WAIT?",
-        ),
-        (
-            "DLOCK_PORT",
-            "tcp://10.0.0.1:80",
-            "set enableServiceLinks: false in the spec of the pod",
-        ),
-        (
-            "DLOCK_OPT_NONBLOCK",
-            "maybe",
-            "invalid value 'maybe' for 'DLOCK_OPT_NONBLOCK (--nonblock)': write true or false",
-        ),
-        (
-            "DLOCK_OPT_TTL",
-            "soon",
-            "invalid value 'soon' for 'DLOCK_OPT_TTL (--ttl <DURATION>)'",
-        ),
+        ("DLOCK_OPT_WIAT", "1s", unknown),
+        ("DLOCK_PORT", "tcp://10.0.0.1:80", link),
+        ("DLOCK_OPT_NONBLOCK", "maybe", maybe),
+        ("DLOCK_OPT_TTL", "soon", soon),
     ] {
         let run = Dlock::new(["exec", "init", "--", "true"]).env(name, value);
         run.run().expect(64, "", why);
@@ -144,10 +104,8 @@ fn unknown_and_invalid_variables_are_usage_errors_that_name_the_variable() {
     // The option on the command line replaces the invalid value of its variable.
     let run = Dlock::new(["setup", "--print", "--verbose"]).env("DLOCK_OPT_VERBOSE", "2");
     assert_eq!(run.run().status, Some(0));
-}
 
-#[test]
-fn variables_that_dlock_or_kubernetes_sets_are_accepted() {
+    // Variables that dlock or Kubernetes sets are accepted.
     let mut run = Dlock::new(["setup", "--print"]);
     for name in dlock::variables_without_option() {
         // The second variable has an effect in the program of the tests.
@@ -160,12 +118,11 @@ fn variables_that_dlock_or_kubernetes_sets_are_accepted() {
 }
 
 #[test]
-fn empty_variable_of_an_option_counts_as_not_set() {
+fn empty_variable_of_an_option_and_variable_that_dlock_sets_have_no_effect() {
     let database = shared(Flavour::of_this_test()).database("empty");
     let variables = option_variables();
-    let variables: Vec<&String> = (variables.iter())
-        .filter(|name| name.starts_with("DLOCK_OPT_"))
-        .collect();
+    let variables = variables.iter().filter(|it| it.starts_with("DLOCK_OPT_"));
+    let variables: Vec<&String> = variables.collect();
     assert!(variables.len() > 30, "{variables:?}");
     for (words, status) in [
         ("exec init -- true", 0),
@@ -184,15 +141,12 @@ fn empty_variable_of_an_option_counts_as_not_set() {
         let outcome = run.run();
         assert_eq!(outcome.status, Some(status), "{words}: {outcome:#?}");
     }
-}
 
-#[test]
-fn variable_that_dlock_sets_is_warned_about_if_no_dlock_has_set_it() {
-    let database = shared(Flavour::of_this_test()).database("ignored");
+    // A variable that dlock sets for commands has no effect, so dlock warns if no dlock has set it.
     let warning = "dlock: the environment variable DLOCK_TTL has no effect, because dlock sets it for commands; \
          did you mean DLOCK_OPT_TTL?\n";
-    let outcome = run(&database, "exec init -- true", "DLOCK_TTL", "10s");
+    let outcome = run(&database, "exec other -- true", "DLOCK_TTL", "10s");
     assert_eq!((outcome.status, &*outcome.stderr), (Some(0), warning));
-    let inner = Dlock::on(&database, ["exec", "init", "--", "true"]).env("DLOCK_TTL", "10s");
+    let inner = Dlock::on(&database, ["exec", "other", "--", "true"]).env("DLOCK_TTL", "10s");
     inner.env("DLOCK_TOKEN", "1").run().expect(0, "", "");
 }

@@ -15,15 +15,12 @@ use testkit::servers::{Database, Flavour, shared};
 /// Runs a command with the metrics file `path`, and asserts that `stderr` is the whole output.
 #[track_caller]
 fn writes_metrics(database: &Database, path: &Path, stderr: &str) {
-    let outcome = Dlock::on(database, ["exec", "-a", "init", "--metrics-file"])
-        .arg(path)
-        .args(["--", "true"])
-        .run();
+    let dlock = Dlock::on(database, ["exec", "-a", "init", "--metrics-file"]);
+    let outcome = dlock.arg(path).args(["--", "true"]).run();
     outcome.expect(0, "", stderr);
     assert_eq!(outcome.stderr, stderr);
 }
 
-/// Creates a link to `target` and returns its path.
 fn link(stage: &Stage, target: impl AsRef<Path>) -> std::path::PathBuf {
     let link = stage.path("link");
     symlink(target, &link).expect("the folder is writable");
@@ -33,17 +30,15 @@ fn link(stage: &Stage, target: impl AsRef<Path>) -> std::path::PathBuf {
 #[test]
 fn metrics_are_written_to_devices_and_fifos_and_a_file_behind_a_link_keeps_its_owner_and_mode() {
     let database = shared(Flavour::of_this_test()).database("output");
-    for (device, why) in [
-        ("/dev/null", ""),
-        ("/dev/full", "No space left on device (os error 28)"),
-    ] {
+    for device in ["/dev/null", "/dev/full"] {
         let stage = Stage::new();
         let link = link(&stage, device);
-        let message = format!("dlock: cannot write the metrics to {}", link.display());
-        let message = if why.is_empty() {
-            String::new()
-        } else {
-            format!("{message}: {why}\n")
+        let path = link.display();
+        let message = match device {
+            "/dev/null" => String::new(),
+            _ => format!(
+                "dlock: cannot write the metrics to {path}: No space left on device (os error 28)\n"
+            ),
         };
         writes_metrics(&database, &link, &message);
         assert!(link.is_symlink(), "{device}");
@@ -92,11 +87,9 @@ fn metrics_are_written_to_devices_and_fifos_and_a_file_behind_a_link_keeps_its_o
 #[test]
 fn copy_of_the_program_is_complete_and_replaces_no_device_and_no_link() {
     let copy_to = |path: &Path| Dlock::new(["copy-to"]).arg(path).run();
-    copy_to(Path::new("/nonexistent/dlock")).expect(
-        70,
-        "",
-        "dlock: cannot copy /proc/self/exe to /nonexistent/dlock: No such file or directory (os error 2)\n",
-    );
+    let why = "/proc/self/exe to /nonexistent/dlock: No such file or directory (os error 2)\n";
+    let missing = copy_to(Path::new("/nonexistent/dlock"));
+    missing.expect(70, "", &format!("dlock: cannot copy {why}"));
     let stage = Stage::new();
     let null = link(&stage, "/dev/null");
     copy_to(&null).expect(0, "", "");

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use clap::Parser;
 use clap::error::ErrorKind;
 
 use dlock::cli::Cli;
+use testkit::cli_runner::Dlock;
 use testkit::repository;
 
 /// The most words in README.md, as `wc -w` counts them.
@@ -48,9 +48,8 @@ fn anchors(page: &str) -> Vec<String> {
     let headings = prose.lines().filter(|line| line.starts_with('#'));
     let anchor = |heading: &str| -> String {
         let text = heading.trim_start_matches('#').trim().to_lowercase();
-        let kept = text
-            .chars()
-            .filter(|c| c.is_alphanumeric() || "-_ ".contains(*c));
+        let is_kept = |c: &char| c.is_alphanumeric() || "-_ ".contains(*c);
+        let kept = text.chars().filter(is_kept);
         kept.map(|c| if c == ' ' { '-' } else { c }).collect()
     };
     headings.map(anchor).collect()
@@ -62,10 +61,8 @@ fn every_link_leads_to_a_file_and_a_section_that_exist() {
     let mut found = 0;
     for (path, text) in &pages {
         let (prose, _) = prose_and_code(text);
-        let targets = prose
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split(')').next());
+        let rests = prose.split("](").skip(1);
+        let targets = rests.filter_map(|rest| rest.split(')').next());
         for target in targets.filter(|target| !target.contains("://")) {
             let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
             let folder = path.parent().expect("a file is in a folder");
@@ -74,10 +71,10 @@ fn every_link_leads_to_a_file_and_a_section_that_exist() {
                 _ => folder.join(file),
             };
             let wanted = repository().join(wanted);
+            let has_anchor = |page: String| anchors(&page).iter().any(|one| one == anchor);
             let is_there = match anchor {
                 "" => wanted.exists(),
-                _ => fs::read_to_string(&wanted)
-                    .is_ok_and(|page| anchors(&page).iter().any(|one| one == anchor)),
+                _ => fs::read_to_string(&wanted).is_ok_and(has_anchor),
             };
             assert!(is_there, "{}: {target}", path.display());
             found += 1;
@@ -87,7 +84,7 @@ fn every_link_leads_to_a_file_and_a_section_that_exist() {
 }
 
 #[test]
-fn the_readme_leads_to_each_page_in_docs_and_is_short() {
+fn the_readme_leads_to_each_page_in_docs_and_is_short_and_no_page_installs_a_foreign_crate() {
     let pages = pages();
     let readme = &pages[Path::new("README.md")];
     for page in pages.keys().filter(|page| page.starts_with("docs")) {
@@ -96,16 +93,11 @@ fn the_readme_leads_to_each_page_in_docs_and_is_short() {
     }
     let words = readme.split_whitespace().count();
     assert!(words <= MAX_WORDS, "README.md has {words} words");
-}
-
-/// Another project owns the name `dlock` in the registry of Rust crates.
-#[test]
-fn no_page_installs_the_crate_of_another_project() {
-    for (path, text) in pages() {
+    // Another project owns the name `dlock` in the registry of Rust crates.
+    for (path, text) in pages {
         for rest in text.split("cargo install").skip(1) {
-            let is_safe = ["`", " --path ", " --git "]
-                .iter()
-                .any(|next| rest.starts_with(next));
+            let safe = ["`", " --path ", " --git "];
+            let is_safe = safe.iter().any(|next| rest.starts_with(next));
             assert!(is_safe, "{}: cargo install{rest:.40}", path.display());
         }
     }
@@ -133,20 +125,11 @@ fn command_lines(page: &str) -> Vec<String> {
 /// Returns the words of a shell command, with values for the variables of the recipes.
 #[track_caller]
 pub(crate) fn words(command: &str) -> Vec<OsString> {
-    let script = format!("set -- {command}\nprintf '%s\\n' \"$@\"");
-    let output = Command::new("sh")
-        .args(["-euc", &script])
-        .envs([
-            ("RELEASE", "v1"),
-            ("TAG", "v1"),
-            ("POD_IP", "192.0.2.1"),
-            ("DB_URL", "mysql://url"),
-        ])
-        .output()
-        .expect("sh runs");
-    assert!(output.status.success(), "{command}: {output:?}");
-    let text = String::from_utf8(output.stdout).expect("the words are UTF-8");
-    text.lines().map(OsString::from).collect()
+    let values = "RELEASE=v1 TAG=v1 POD_IP=192.0.2.1 DB_URL=mysql://url";
+    let script = format!("{values}\nset -- {command}\nprintf '%s\\n' \"$@\"");
+    let outcome = Dlock::of(Path::new("sh"), ["-euc", &script]).run();
+    assert_eq!(outcome.status, Some(0), "{command}: {outcome:?}");
+    outcome.stdout.lines().map(OsString::from).collect()
 }
 
 #[test]
@@ -158,10 +141,8 @@ fn every_command_line_in_a_page_is_one_that_dlock_accepts() {
             let line = line.replace("SUBCOMMAND", "exec").replace("STATUS", "76");
             // A sentence may name only the subcommand and an option, as in `dlock exec --fence`.
             if let Err(error) = Cli::try_parse_from(words(&line)) {
-                let is_name = matches!(
-                    error.kind(),
-                    ErrorKind::MissingRequiredArgument | ErrorKind::DisplayHelp
-                );
+                let of_name = [ErrorKind::MissingRequiredArgument, ErrorKind::DisplayHelp];
+                let is_name = of_name.contains(&error.kind());
                 assert!(is_name, "{}: {line}: {error}", path.display());
             }
             found += 1;

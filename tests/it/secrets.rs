@@ -15,7 +15,6 @@ use testkit::proxy::Port;
 use testkit::servers::{Database, Flavour, shared};
 
 use crate::connection::private;
-use crate::doctor::execute;
 use crate::faults::on_each;
 
 /// The password. Every incorrect password in these tests also contains this string. No other string in these tests
@@ -65,8 +64,9 @@ fn assert_no_secret(outcome: &Outcome, status: i32, what: &str) {
 fn database(flavour: Flavour) -> Database {
     let database = shared(flavour).database("secrets");
     let user = &database.user;
-    let alter = format!("ALTER USER '{user}'@'%' IDENTIFIED BY '{SENTINEL}'");
-    execute(&database, &alter);
+    database.execute(format!(
+        "ALTER USER '{user}'@'%' IDENTIFIED BY '{SENTINEL}'"
+    ));
     database
 }
 
@@ -137,8 +137,7 @@ fn run_never_prints_or_stores_its_password() {
         assert_no_secret(&with(dlock).run(), 0, "url");
     }
     for table in ["dlock_lock", "dlock_schema", "dlock_history"] {
-        let query = format!("SELECT * FROM {table}");
-        let rows: Vec<Row> = database.admin_conn().query(query).expect("root may read");
+        let rows: Vec<Row> = database.rows(format!("SELECT * FROM {table}"));
         assert!(!rows.is_empty(), "{table}");
         let mut text = String::new();
         for value in rows.into_iter().flat_map(Row::unwrap) {
@@ -204,7 +203,7 @@ fn failure_does_not_print_the_password() {
 
 /// `config::precedence` and `config::option_file` test which text is refused and that no message of theirs contains it.
 #[test]
-fn misplaced_password_is_not_printed() {
+fn misplaced_password_is_not_printed_and_no_option_takes_a_password() {
     let stage = Stage::new();
     let file = |text: &str| private(&stage, "file", text);
     let run = |words: &str, value: &OsStr| {
@@ -230,15 +229,12 @@ fn misplaced_password_is_not_printed() {
         let from_file = run("--defaults-file", file(text).as_os_str());
         assert_no_secret(&from_file, 78, text);
     }
-}
 
-#[test]
-fn password_option_does_not_exist_and_its_value_is_not_printed() {
+    // No option takes a password.
     let run = |words: &str| {
         let dlock = Dlock::new(words.split(' ')).env("DLOCK_PASSWORD", SENTINEL);
-        dlock
-            .env("DLOCK_URL", "mysql://u:S3NT1NEL@127.0.0.1/db")
-            .run()
+        let dlock = dlock.env("DLOCK_URL", "mysql://u:S3NT1NEL@127.0.0.1/db");
+        dlock.run()
     };
     for words in [
         "exec --password=S3NT1NEL -a init -- true",
@@ -259,7 +255,7 @@ fn password_option_does_not_exist_and_its_value_is_not_printed() {
 /// Asserts that `text` contains no control characters except line feeds, no characters that change the reading
 /// direction, and no Unicode line separators.
 #[track_caller]
-fn assert_harmless(text: &str) {
+pub(crate) fn assert_harmless(text: &str) {
     let harmful = |c: char| {
         c.is_control()
             || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -279,9 +275,7 @@ fn text_of_holders_and_of_other_programs_is_escaped() {
         let database = shared(flavour).database("foreign");
         let (label, note) = (format!("web{HOSTILE}"), format!("why{HOSTILE}"));
         let holder = Holder::on(&database, &["--holder", &label, "--note", &note]);
-        let json = Dlock::on(&database, ["status", "--json"]).run();
-        let document: serde_json::Value =
-            serde_json::from_str(&json.stdout).expect("the output is JSON");
+        let document = Dlock::on(&database, ["status", "--json"]).run().json();
         // A JSON parser returns the original strings.
         assert_eq!(document["locks"][0]["holder"], label, "{flavour}");
         assert_eq!(document["locks"][0]["note"], note, "{flavour}");
@@ -291,10 +285,8 @@ fn text_of_holders_and_of_other_programs_is_escaped() {
         // Another program can write every text, also text that is not UTF-8.
         let lock = "owner_id=REPEAT('x',16),expires_at=UTC_TIMESTAMP(6)+INTERVAL 1 HOUR,\
                     revoked_at=UTC_TIMESTAMP(6),paused_until=UTC_TIMESTAMP(6)+INTERVAL 1 HOUR,operator=?,reason=?";
-        for (table, columns) in [
-            ("dlock_lock", lock),
-            ("dlock_history", "started_at=ended_at"),
-        ] {
+        let run = "started_at=ended_at";
+        for (table, columns) in [("dlock_lock", lock), ("dlock_history", run)] {
             let texts = "holder=?,host=?,note=?,pod=?,namespace=?,command=?";
             let statement = format!("UPDATE {table} SET {columns},{texts},user=?");
             let mut values = vec![HOSTILE.as_bytes(); statement.matches('?').count() - 1];
@@ -328,12 +320,8 @@ fn are_harmless(database: &Database, shown: &str) {
         let outcome = Dlock::on(database, words.split(' ')).run();
         assert_eq!(outcome.status, Some(status), "{words}: {outcome:#?}");
         // JSON has other escapes.
-        let shown = if words.ends_with("json") {
-            "pwned"
-        } else {
-            shown
-        };
-        is_harmless(&outcome, shown);
+        let is_json = words.ends_with("json");
+        is_harmless(&outcome, if is_json { "pwned" } else { shown });
         let count = outcome.stdout.lines().count();
         assert!(lines.is_none_or(|lines| lines == count), "{outcome:#?}");
     }
@@ -350,7 +338,7 @@ fn is_harmless(outcome: &Outcome, shown: &str) {
 }
 
 #[test]
-fn server_error_messages_are_escaped() {
+fn messages_of_servers_and_quoted_paths_and_names_are_escaped() {
     let port = refusing(1045, HOSTILE);
     let url = format!("mysql://u:{SENTINEL}@127.0.0.1:{port}/db");
     for words in ["exec -v -a init -- true", "status", "setup"] {
@@ -366,22 +354,18 @@ fn server_error_messages_are_escaped() {
         is_harmless(&outcome, "pwned");
         assert_no_secret(&outcome, 77, "server text");
     }
+    // Paths and names on the command line are escaped too.
+    for words in ["status --defaults-file", "status --socket", "exec init --"] {
+        let dlock = Dlock::new(words.split(' ')).arg("/\u{1b}[2J\n");
+        let outcome = dlock.env("DLOCK_URL", "mysql://u@127.0.0.1/db").run();
+        is_harmless(&outcome, r"\u{1b}[2J\u{a}");
+        assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:#?}");
+    }
     // A real server includes the name of the account in its error message.
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("text");
         let outcome = Dlock::on(&database, ["status", "--user", "\u{202e}toor"]).run();
         outcome.expect(77, "", r"\u{202e}toor");
         assert_harmless(&outcome.stderr);
-    }
-}
-
-#[test]
-fn quoted_paths_and_names_are_escaped() {
-    for words in ["status --defaults-file", "status --socket", "exec init --"] {
-        let dlock = Dlock::new(words.split(' ')).arg("/\u{1b}[2J\n");
-        let outcome = dlock.env("DLOCK_URL", "mysql://u@127.0.0.1/db").run();
-        assert_harmless(&outcome.stderr);
-        assert!(outcome.stderr.contains(r"\u{1b}[2J\u{a}"), "{outcome:#?}");
-        assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:#?}");
     }
 }

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use mysql::prelude::Queryable;
 use serde_json::{Value, json};
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::{Stage, read_message, write_message};
@@ -11,6 +10,8 @@ use testkit::on_each_flavour;
 use testkit::proxy::Proxy;
 use testkit::servers::{Database, Flavour, SESSIONS, shared};
 
+use crate::history::runs;
+
 /// A run whose command runs until the test ends it.
 struct Held {
     running: Running,
@@ -18,7 +19,6 @@ struct Held {
 }
 
 impl Held {
-    /// Starts a run with `options`, and waits until its command runs.
     #[track_caller]
     fn start(database: &Database, options: &[&str]) -> Self {
         let held = Self::waiting(database, options);
@@ -63,20 +63,15 @@ fn is_refused(database: &Database, options: &[&str], message: &str) {
     dlock.args(["--", "true"]).run().expect(75, "", message);
 }
 
-/// Returns the number of slots that are held.
 fn held(database: &Database) -> u64 {
-    let query = "SELECT COUNT(*) FROM dlock_slot WHERE owner_id IS NOT NULL";
-    let count = database.admin_conn().query_first(query);
-    count.expect("the table exists").expect("a number")
+    database.row("SELECT COUNT(*) FROM dlock_slot WHERE owner_id IS NOT NULL")
 }
 
-/// Waits until `count` contenders wait.
 #[track_caller]
 fn waits(database: &Database, count: u64) {
     let query = "SELECT COUNT(*) FROM dlock_waiter";
-    let mut admin = database.admin_conn();
     eventually("the contenders wait", || {
-        admin.query_first(query).expect("the table exists") == Some(count)
+        database.row::<u64>(query) == count
     });
 }
 
@@ -98,14 +93,10 @@ fn each_command_gets_the_smallest_free_slot_up_to_the_smallest_limit() {
         let lock = status(&database);
         let holders = lock["holders"].as_array().expect("an array");
         let fields = ["slot", "slots", "holder", "session_alive"];
-        let shown = holders
-            .iter()
-            .map(|it| fields.map(|field| it[field].clone()));
-        let wanted = [
-            [json!(1), json!(3), json!("a"), json!(true)],
-            [json!(2), json!(2), json!("b"), json!(true)],
-        ];
-        assert_eq!(shown.collect::<Vec<_>>(), wanted, "{flavour}: {lock:#}");
+        let shown = |it: &Value| fields.map(|field| it[field].clone());
+        let shown: Vec<_> = holders.iter().map(shown).collect();
+        let wanted = json!([[1, 3, "a", true], [2, 2, "b", true]]);
+        assert_eq!(json!(shown), wanted, "{flavour}: {lock:#}");
         assert_eq!((&lock["slots"], &lock["holder"]), (&json!(2), &json!("a")));
         let details = Dlock::on(&database, ["status", "init"]).run().stdout;
         for part in ["2 of 2 slots; all held and renewing", "1 of 3", "2 of 2"] {
@@ -122,23 +113,31 @@ fn each_command_gets_the_smallest_free_slot_up_to_the_smallest_limit() {
         let two = start(2, &["--slots=3"]);
         is_refused(&database, &["--slots=2"], "(2 of 3 slots)");
         let three = start(3, &["--shared"]);
-        for run in [one, two, three] {
-            run.end();
-        }
+        [one, two, three].into_iter().for_each(Held::end);
         let lock = status(&database);
         let state = (&lock["state"], &lock["holders"]);
         assert_eq!(state, (&json!("free"), &json!([])));
         start(1, &[]).end();
         is_free(&database);
+
+        // If the last holder could not free the record, it still says that leases are in slots.
+        start(1, &["--shared"]).end();
+        let idle = "UPDATE dlock_lock SET owner_id=REPEAT(CHAR(0),16),expires_at='9999-12-31'";
+        database.execute(idle);
+        assert_eq!(status(&database)["state"], json!("free"), "{flavour}");
+        let release = Dlock::on(&database, ["release", "init", "--yes"]).run();
+        release.expect(66, "", "there is nothing to release: init is free");
+        let wait = Dlock::on(&database, ["wait", "init", "--timeout=0"]);
+        wait.run().expect(0, "", "");
+        start(1, &[]).end();
+        is_free(&database);
     }
 }
 
-/// Asserts that nobody holds the action, and that no slot is in use.
 #[track_caller]
 fn is_free(database: &Database) {
-    let query = "SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL";
-    let count: Option<u64> = database.admin_conn().query_first(query).expect("a table");
-    assert_eq!((count, held(database)), (Some(0), 0));
+    let count = database.row("SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL");
+    assert_eq!((count, held(database)), (0_u64, 0));
 }
 
 #[test]
@@ -158,20 +157,15 @@ fn contenders_with_different_limits_are_served_in_order() {
         let beside = held(&database);
         assert_eq!(beside, 0, "{flavour}: readers wait behind the writer");
         writer.end();
-        let [(_, second), (_, third)] = [&readers[0], &readers[1]].map(Held::begins);
-        assert!(
-            first < second && first < third && second != third,
-            "{flavour}"
-        );
-        for reader in readers {
-            reader.end();
-        }
+        let [(_, second), (_, third)] = readers.each_ref().map(Held::begins);
+        assert!(first < second.min(third) && second != third, "{flavour}");
+        readers.into_iter().for_each(Held::end);
         is_free(&database);
     }
 }
 
 on_each_flavour!(lease_of_a_dead_holder_is_taken_over_after_its_ttl);
-/// A dead holder has no monitor either, so nobody releases its lease.
+/// A crashed holder has no monitor either, so nobody releases its lease.
 fn lease_of_a_dead_holder_is_taken_over_after_its_ttl(flavour: Flavour) {
     let two = &["--slots=2"][..];
     let database = shared(flavour).database("slots");
@@ -190,41 +184,15 @@ fn lease_of_a_dead_holder_is_taken_over_after_its_ttl(flavour: Flavour) {
         }
         is_free(&database);
         let lost = "SELECT slot FROM dlock_history WHERE outcome='lost' ORDER BY token";
-        let lost: Vec<Option<u32>> = database.admin_conn().query(lost).expect("a table");
+        let lost: Vec<Option<u32>> = database.rows(lost);
         slots.push((!before.is_empty()).then_some(1));
         assert_eq!(lost, slots, "{flavour}");
     }
-}
-
-/// `kill -9` of dlock alone leaves the monitor, which releases the lease.
-#[test]
-fn slot_of_a_killed_dlock_is_released_by_its_monitor() {
-    let database = shared(Flavour::of_this_test()).database("slots");
+    // `kill -9` of dlock alone leaves the monitor, which releases the lease.
     let killed = Held::start(&database, &["--shared", "--ttl=1h"]);
     killed.running.signal("KILL");
     Held::start(&database, &[]).end();
     is_free(&database);
-}
-
-#[test]
-fn tables_without_slots_are_refused_and_not_changed() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slots");
-        Dlock::on(&database, ["setup", "-q"])
-            .run()
-            .expect(0, "", "");
-        let mut admin = database.admin_conn();
-        for statement in ["DROP TABLE dlock_slot", "UPDATE dlock_schema SET version=2"] {
-            admin.query_drop(statement).expect("root may do this");
-        }
-        let exec = ["exec", "init", "--shared", "--", "true"];
-        let refused = Dlock::on(&database, exec).run();
-        refused.expect(78, "", "have schema version 2: run dlock setup");
-        let tables: Vec<String> = admin
-            .query("SHOW TABLES LIKE 'dlock_slot'")
-            .expect("tables");
-        assert_eq!(tables, [""; 0], "{flavour}");
-    }
 }
 
 /// Waits until the command of `held` is stopped because its lease is revoked.
@@ -246,47 +214,33 @@ fn release_names_a_slot_a_token_or_all_holders() {
         let [one, two, three] =
             [(); 3].map(|()| Held::waiting(&database, &["--shared", "--ttl=1h"]));
         let [_, token, _] = [&one, &two, &three].map(Held::begins);
-        release(&[]).expect(
-            64,
-            "",
-            "init has 3 holders: add --slot N for one of them, or --all",
-        );
+        let ambiguous = "init has 3 holders: add --slot N for one of them, or --all";
+        release(&[]).expect(64, "", ambiguous);
         release(&["--slot=9"]).expect(66, "", "slot 9 of init is not held");
         release(&["--token=9"]).expect(76, "", "run dlock status and try again");
         let by_token = format!("--token={}", token.1);
         let released = release(&[&by_token]);
         released.expect(0, "", &format!("slot {} of init is released", token.0));
         is_stopped(two);
-        let released = release(&["--all"]);
-        released.expect(
-            0,
-            "",
-            "all 2 slots of init are released: the holders stop their commands now",
-        );
+        let all = "all 2 slots of init are released: the holders stop their commands now";
+        release(&["--all"]).expect(0, "", all);
         is_stopped(one);
         is_stopped(three);
         is_free(&database);
-        let history = Dlock::on(&database, ["history", "init", "--json"])
-            .run()
-            .stdout;
-        let history: Value = serde_json::from_str(&history).expect("valid JSON");
-        let entries = history["runs"].as_array().expect("an array");
-        for outcome in ["revoked", "released"] {
+        let entries = runs(&database, &["init"]);
+        for (outcome, by) in [("revoked", json!("ops")), ("released", json!(null))] {
             let of_outcome = entries.iter().filter(|it| it["outcome"] == outcome);
-            let mut slots: Vec<_> = of_outcome.map(|it| it["slot"].as_u64()).collect();
+            let slots = of_outcome.map(|it| (it["slot"].as_u64(), it["revoked_by"] == by));
+            let mut slots: Vec<_> = slots.collect();
             slots.sort_unstable();
-            assert_eq!(slots, [Some(1), Some(2), Some(3)], "{flavour}: {history}");
+            let wanted = [1, 2, 3].map(|slot| (Some(slot), true));
+            assert_eq!(slots, wanted, "{flavour}: {entries:#?}");
         }
-        let mut revoked = entries.iter().filter(|it| it["outcome"] == "revoked");
-        assert!(
-            revoked.all(|it| it["revoked_by"] == "ops"),
-            "{flavour}: {history}"
-        );
         release(&["--slot=1"]).expect(66, "", "there is nothing to release");
         Held::start(&database, &["--slots=2"]).end();
         Held::start(&database, &[]).end();
         let ended = "SELECT slot FROM dlock_history WHERE outcome='exited' ORDER BY token";
-        let ended: Vec<Option<u32>> = database.admin_conn().query(ended).expect("a table");
+        let ended: Vec<Option<u32>> = database.rows(ended);
         assert_eq!(ended, [Some(1), None], "{flavour}");
     }
 }
@@ -355,10 +309,9 @@ fn inner_dlock_runs_under_an_outer_one_that_accepts_fewer_holders() {
     ] {
         let outcome = nested(outer, inner);
         let tokens: Vec<_> = outcome.stdout.lines().collect();
-        assert!(
-            outcome.status == Some(0) && tokens.len() == 2 && tokens[0] == tokens[1],
-            "{inner} inside {outer}: {outcome:?}"
-        );
+        let is_inside = tokens.len() == 2 && tokens[0] == tokens[1];
+        let is_good = outcome.status == Some(0) && is_inside;
+        assert!(is_good, "{inner} inside {outer}: {outcome:?}");
     }
     let exclusive =
         "an exclusive lock inside it would wait for it for ever: use --slots 3 here too";
@@ -374,40 +327,6 @@ fn inner_dlock_runs_under_an_outer_one_that_accepts_fewer_holders() {
     }
 }
 
-#[test]
-fn limits_that_mean_nothing_are_refused_with_the_line_to_write() {
-    for (options, wanted) in [
-        (&["--slots=0"][..], "0 is not in 1..=1000"),
-        (&["--slots=1001"], "1001 is not in 1..=1000"),
-        (&["--slots=2", "--shared"], "cannot be used with"),
-        (&["--slots=2", "--fence"], "cannot be used with"),
-        (&["--shared", "--fence"], "cannot be used with"),
-    ] {
-        let dlock = Dlock::new(["exec", "init"]).args(options);
-        dlock.args(["--", "true"]).run().expect(64, "", wanted);
-    }
-}
-
-/// If the last holder could not free the record, it still says that leases are in slots.
-#[test]
-fn shared_record_without_a_lease_is_free() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slots");
-        Held::start(&database, &["--shared"]).end();
-        let idle = "UPDATE dlock_lock SET owner_id=REPEAT(CHAR(0),16),expires_at='9999-12-31'";
-        let mut admin = database.admin_conn();
-        admin.query_drop(idle).expect("root may do this");
-        assert_eq!(status(&database)["state"], json!("free"), "{flavour}");
-        let release = Dlock::on(&database, ["release", "init", "--yes"]).run();
-        release.expect(66, "", "there is nothing to release: init is free");
-        Dlock::on(&database, ["wait", "init", "--timeout=0"])
-            .run()
-            .expect(0, "", "");
-        Held::start(&database, &[]).end();
-        is_free(&database);
-    }
-}
-
 on_each_flavour!(waiter_for_room_is_served_although_the_server_waits_for_an_hour);
 /// A server measures a wait with its clock. If this clock is set back by an hour, MySQL waits an hour longer.
 fn waiter_for_room_is_served_although_the_server_waits_for_an_hour(flavour: Flavour) {
@@ -420,12 +339,7 @@ fn waiter_for_room_is_served_although_the_server_waits_for_an_hour(flavour: Flav
     let sleeps = format!(
         "SELECT COUNT(*) FROM {SESSIONS} AS s WHERE info LIKE '%SELECT look FROM %' AND id<>CONNECTION_ID()"
     );
-    let mut admin = database.admin_conn();
-    eventually("the server waits", || {
-        admin.query_first(&sleeps).expect("root has all privileges") >= Some(1)
-    });
-    for holder in holders {
-        holder.end();
-    }
+    eventually("the server waits", || database.row::<u64>(&sleeps) > 0);
+    holders.into_iter().for_each(Held::end);
     assert_eq!(waiter.wait().status, Some(0));
 }

@@ -11,14 +11,12 @@ use std::process::{Command, Output};
 use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
 use testkit::servers::{Flavour, shared};
+use testkit::target_tmp;
 
 /// Returns the path of the static program. `make static` builds the program in the target folder.
 #[track_caller]
 pub(crate) fn program() -> PathBuf {
-    let target = Path::new(env!("CARGO_BIN_EXE_dlock")).ancestors().nth(2);
-    let folder = target
-        .expect("dlock is in a subfolder of the target folder")
-        .join("static");
+    let folder = target_tmp().with_file_name("static");
     let hosts = fs::read_dir(&folder).into_iter().flatten().flatten();
     let programs = hosts.map(|host| host.path().join("debug/dlock"));
     let program = programs.into_iter().find(|program| program.exists());
@@ -30,7 +28,7 @@ pub(crate) fn program() -> PathBuf {
     let name = program.display();
     assert!(
         is_current,
-        "{name} is missing or older than the sources: make static"
+        "{name} is missing or older than src: make static"
     );
     let linked = run(Command::new("ldd").arg(&program).env("LC_ALL", "C"));
     let is_dynamic = String::from_utf8_lossy(&linked.stdout).contains("ld-");
@@ -72,7 +70,6 @@ fn static_dlock_keeps_the_lock_and_the_inherited_descriptors() {
     let read = |path: &Path| fs::read_to_string(path).expect("the command wrote the file");
     assert_eq!(read(&report), "held=75\n/etc/passwd\n", "{flavour}");
     assert_eq!(read(&appended), "eight\n", "{flavour}");
-    Dlock::on(&database, ["status", "--check", "init"])
-        .run()
-        .expect(0, "", "");
+    let status = Dlock::on(&database, ["status", "--check", "init"]);
+    status.run().expect(0, "", "");
 }

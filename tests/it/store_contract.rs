@@ -7,16 +7,15 @@ use std::time::Duration;
 
 use dlock::lease::limit::Limit;
 use dlock::lease::{Grant, OwnerId, Token};
-use dlock::store::mysql::{Database, Selection};
+use dlock::store::mysql::Database;
 use dlock::store::target::{Address, Secret, SslMode, Target, Tls};
 use dlock::store::{
     AcquireMode, Contender, EarlierSessions, FenceMode, Holder, NotePlace, NoteRequest, QueueLock,
     ReleaseRequest, RenewRequest, Request, Response, Store,
 };
 use dlock::sys::clock;
-use mysql::prelude::Queryable;
 use testkit::proxy::{Fault, Kind, Proxy};
-use testkit::servers::{self, Flavour, Series, Server, shared};
+use testkit::servers::{self, Flavour, Series, shared};
 
 use crate::contract::{CLAUSES, Peer, Scene, attempt, reassertion};
 use crate::session_settings::worst;
@@ -61,27 +60,23 @@ const fn owner_id(number: u8) -> OwnerId {
     OwnerId::new([number; 16])
 }
 
-/// Runs `test` with two peers on a new database of each kind of server, with the worst session variables.
+/// Runs `test` with two peers on a new database of each kind of server, also with the worst session variables.
 fn everywhere(test: impl Fn(&servers::Database, Peer, Peer)) {
     for flavour in Flavour::ALL {
-        on(worst(flavour), &test);
+        for server in [worst(flavour), shared(flavour)] {
+            let database = server.database("contract");
+            let scene = RealScene(&database);
+            let (one, other) = (Peer::new(&scene, 1), Peer::new(&scene, 2));
+            test(&database, one, other);
+        }
     }
 }
 
-fn on(server: &Server, test: impl Fn(&servers::Database, Peer, Peer)) {
-    let database = server.database("contract");
-    let scene = RealScene(&database);
-    let (one, other) = (Peer::new(&scene, 1), Peer::new(&scene, 2));
-    test(&database, one, other);
-}
-
-/// A scene on a real server.
 struct RealScene<'a>(&'a servers::Database);
 
 impl RealScene<'_> {
     fn change(&self, statement: &str) {
-        let changed = self.0.admin_conn().query_drop(statement);
-        changed.expect("the row can be changed");
+        self.0.execute(statement);
     }
 }
 
@@ -143,23 +138,19 @@ fn note_in_a_free_slot_is_read_by_every_later_holder_until_it_is_removed() {
                 other => panic!("no note: {other:?}"),
             }
         };
+        let place = |peer: &mut Peer| read(peer).map(|noted| noted.place);
         let [mut first, mut second, mut third] = [3, 4, 5].map(sharer);
         let grants = [first.granted(), second.granted()];
         let note =
             r#"{"server":"s","started":1,"token":7,"policy":"kill","sessions":[],"newer":1}"#;
         scene.change(&format!("UPDATE dlock_slot SET sessions='{note}'"));
-        assert_eq!(
-            read(&mut first).map(|noted| noted.place),
-            Some(NotePlace::Own)
-        );
+        assert_eq!(place(&mut first), Some(NotePlace::Own));
         assert_eq!(second.release_grant(grants[1]), Response::Released);
         let noted = read(&mut first).expect("a note in a slot that nobody holds");
         assert_eq!(noted.place, NotePlace::Slot(2));
         assert_eq!(first.release_grant(grants[0]), Response::Released);
-        assert!(
-            third.record().is_shared(),
-            "the record stays while there is a note"
-        );
+        // The record stays while there is a note.
+        assert!(third.record().is_shared());
         let Response::Granted(token, _, EarlierSessions::Noted) = third.attempt(AcquireMode::First)
         else {
             panic!("the notes are not read");
@@ -168,10 +159,7 @@ fn note_in_a_free_slot_is_read_by_every_later_holder_until_it_is_removed() {
         assert_eq!(read(&mut third), Some(noted.clone()));
         let remove = Request::RemoveNote(Box::new(noted));
         assert_eq!(third.send(&remove), Response::NoteRemoved);
-        assert_eq!(
-            read(&mut third).map(|noted| noted.place),
-            Some(NotePlace::Own)
-        );
+        assert_eq!(place(&mut third), Some(NotePlace::Own));
         assert_eq!(third.release_grant(grant), Response::Released);
 
         // An exclusive holder ends the sessions that the slots contain too.
@@ -179,26 +167,24 @@ fn note_in_a_free_slot_is_read_by_every_later_holder_until_it_is_removed() {
             dead: None,
             fenced: false,
         };
-        let attempt = exclusive.attempt(AcquireMode::First);
-        assert!(matches!(attempt, Response::NotAcquired(..)), "{attempt:?}");
+        exclusive.not_acquired(AcquireMode::First);
         // The record says so to later exclusive holders too, if the first one gives up before that.
-        for mode in [among, AcquireMode::First] {
+        for (mode, is_last) in [
+            (among, false),
+            (AcquireMode::First, false),
+            (AcquireMode::First, true),
+        ] {
             let attempt = exclusive.attempt(mode);
             let Response::Granted(token, _, EarlierSessions::Noted) = attempt else {
                 panic!("{attempt:?}");
             };
-            let noted = read(&mut exclusive).expect("a note in a slot");
-            assert_eq!(noted.place, NotePlace::Slot(1));
-            let grant = Grant::new(exclusive.owner_id, token);
-            assert_eq!(exclusive.release_grant(grant), Response::Released);
+            assert_eq!(place(&mut exclusive), Some(NotePlace::Slot(1)));
+            if !is_last {
+                let grant = Grant::new(exclusive.owner_id, token);
+                assert_eq!(exclusive.release_grant(grant), Response::Released);
+            }
         }
-        let attempt = exclusive.attempt(AcquireMode::First);
-        assert!(
-            matches!(attempt, Response::Granted(_, _, EarlierSessions::Noted)),
-            "{attempt:?}"
-        );
         let noted = read(&mut exclusive).expect("a note in a slot");
-        assert_eq!(noted.place, NotePlace::Slot(1));
         let remove = Request::RemoveNote(Box::new(noted));
         assert_eq!(exclusive.send(&remove), Response::NoteRemoved);
         assert_eq!(read(&mut exclusive), None);
@@ -229,18 +215,29 @@ fn responses_contain_the_label_and_the_time_of_the_server_and_whether_the_record
         };
         assert_eq!(seen.lease.holder.label, "peer 1");
         RealScene(database).lose_record();
-        match one.renew(grant) {
-            Response::Lost(record) => assert!(!record.is_known, "{record:?}"),
-            other => panic!("not lost: {other:?}"),
-        }
+        assert!(!one.lost(grant).is_known);
     });
 }
 
-/// The server's clock may be behind the tokens, also after a fail-over.
+/// If the tables have been restored from a backup, the row has an old token. If the server's clock has been fast, the
+/// row has a high token. The clock may also be behind the tokens of slots, also after a fail-over.
 #[test]
-fn tokens_are_above_those_of_lost_grants_of_slots() {
+fn tokens_increase_from_any_value_in_the_row_and_above_lost_grants_of_slots() {
     const HOUR: u64 = 3_600_000_000;
-    everywhere(|database, _, _| {
+    everywhere(|database, mut exclusive, _| {
+        let first = exclusive.granted();
+        assert_eq!(exclusive.release_grant(first), Response::Released);
+        let set_token =
+            |token: u64| database.execute(format!("UPDATE dlock_lock SET token={token}"));
+        set_token(3);
+        let second = exclusive.granted();
+        assert!(second.token > first.token);
+        assert_eq!(exclusive.release_grant(second), Response::Released);
+        set_token(9_000_000_000_000_000_000);
+        let third = exclusive.granted();
+        assert_eq!(third.token, Token(9_000_000_000_000_000_001));
+        RealScene(database).lose_record();
+
         let scene = RealScene(database);
         let [mut one, mut two] = [1, 2].map(|number| Peer::with_limit(&scene, number, 0));
         let grant = one.granted();
@@ -269,16 +266,13 @@ fn tokens_are_above_those_of_lost_grants_of_slots() {
 /// the removal of a dead waiter's entry, must not change this time.
 #[test]
 fn send_time_of_a_grant_is_that_of_the_attempt() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("contract");
-        let mut first = Peer::new(&RealScene(&database), 1);
+    everywhere(|database, mut first, _| {
         let grant = first.granted();
         assert_eq!(first.release_grant(grant), Response::Released);
-        let mut admin = database.admin_conn();
         let entry = "INSERT INTO dlock_waiter SET action='init',owner_id=REPEAT('x',16),holder='dead',host='',pid=1,\
              user='',note='',polls=1,server='',session_id=1,account='',\
              enqueued_at=UTC_TIMESTAMP(6)-INTERVAL 1 DAY,last_seen_at=UTC_TIMESTAMP(6)-INTERVAL 1 DAY";
-        admin.query_drop(entry).expect("root may write");
+        database.execute(entry);
         let proxy = Proxy::to(database.port);
         let mut through = database.clone();
         through.port = proxy.port();
@@ -291,17 +285,13 @@ fn send_time_of_a_grant_is_that_of_the_attempt() {
         let executed = clock::now();
         held.let_go();
         let response = attempting.join().expect("the thread does not panic");
-        assert!(
-            matches!(response.outcome, Ok(Response::Granted(..))),
-            "{flavour}: {response:?}"
-        );
-        let left: Option<u64> = admin
-            .query_first("SELECT COUNT(*) FROM dlock_waiter")
-            .expect("root may read");
-        assert_eq!(left, Some(0), "{flavour}: the entry was not removed");
-        assert!(response.sent < executed, "{flavour}: {response:?}");
-        assert!(response.could_grant, "{flavour}: {response:?}");
-    }
+        let is_granted = matches!(response.outcome, Ok(Response::Granted(..)));
+        let is_known = is_granted && response.could_grant;
+        assert!(is_known, "{response:?}");
+        let left: u64 = database.row("SELECT COUNT(*) FROM dlock_waiter");
+        assert_eq!(left, 0, "the entry was not removed");
+        assert!(response.sent < executed, "{response:?}");
+    });
 }
 
 /// A renewal may arrive late, from a connection that its sender has given up.
@@ -316,61 +306,14 @@ fn late_renewal_does_not_change_a_lock_that_is_held_for_min_hold() {
         };
         let released = one.send(&Request::Release(release));
         assert!(matches!(released, Response::Released), "{released:?}");
-        let expires = || -> Option<String> {
-            let query = "SELECT CONCAT(expires_at,' ',ttl_us,' ',renewals) FROM dlock_lock";
-            let found = database.admin_conn().query_first(query);
-            found.expect("root has the privilege")
+        let expires = || -> String {
+            database.row("SELECT CONCAT(expires_at,' ',ttl_us,' ',renewals) FROM dlock_lock")
         };
         let before = expires();
         let renew = Request::Renew(RenewRequest::new(grant, QueueLock::Unavailable));
         let renewed = one.store.request(&one.contender, &renew).outcome;
         assert!(!matches!(renewed, Ok(Response::Renewed(_))), "{renewed:?}");
         assert_eq!(expires(), before);
-    });
-}
-
-#[test]
-fn token_increases_from_any_value_in_the_row() {
-    everywhere(|database, mut one, _| {
-        let first = one.granted();
-        assert_eq!(one.release_grant(first), Response::Released);
-        let set_token = |token: u64| {
-            RealScene(database).change(&format!("UPDATE dlock_lock SET token={token}"));
-        };
-        // If the tables have been restored from a backup, the row has an old token. If the server's clock has been
-        // fast, the row has a high token.
-        set_token(3);
-        let second = one.granted();
-        assert!(second.token > first.token);
-        assert_eq!(one.release_grant(second), Response::Released);
-        set_token(9_000_000_000_000_000_000);
-        assert_eq!(one.granted().token, Token(9_000_000_000_000_000_001));
-    });
-}
-
-/// Returns the names of the selected actions in the database.
-fn names(database: &servers::Database, selection: Selection) -> Vec<String> {
-    let (mut store, _) = connect(database, 3);
-    let snapshot = store.snapshot(selection).expect("the snapshot can be read");
-    let locks = snapshot.locks.iter();
-    locks.map(|seen| seen.action.to_string()).collect()
-}
-
-#[test]
-fn action_names_are_compared_as_bytes() {
-    everywhere(|database, mut one, mut other| {
-        let grant = one.granted();
-        for name in ["Init", "init ", "ínit", "init\u{200d}"] {
-            other.contender.action = name.parse().expect("the name is valid");
-            other.granted();
-        }
-        assert_eq!(one.record().lease.owner_id, Some(one.owner_id));
-        assert_eq!(names(database, Selection::Active).len(), 5);
-        one.release_grant(grant);
-        assert_eq!(names(database, Selection::Active).len(), 4);
-        assert_eq!(names(database, Selection::All).len(), 5);
-        let only = ["init".parse().expect("the name is valid")];
-        assert_eq!(names(database, Selection::Named(&only)), ["init"]);
     });
 }
 
@@ -394,20 +337,15 @@ fn one_of_many_contenders_wins_each_round_without_deadlocks() {
             tokens
         };
         let tokens: BTreeSet<Token> = thread::scope(|scope| {
-            let peers = 10..10 + PEERS;
-            let threads: Vec<_> = peers
-                .map(|number| scope.spawn(move || tokens_of(number)))
-                .collect();
-            let tokens = threads.into_iter().map(thread::ScopedJoinHandle::join);
-            tokens
-                .flat_map(|tokens| tokens.expect("no request fails or deadlocks"))
-                .collect()
+            let start = |number| scope.spawn(move || tokens_of(number));
+            let threads: Vec<_> = (10..10 + PEERS).map(start).collect();
+            let join = |it: thread::ScopedJoinHandle<'_, Vec<Token>>| it.join();
+            let tokens = threads.into_iter().map(join);
+            let in_time = tokens.map(|it| it.expect("no request fails or deadlocks"));
+            in_time.flatten().collect()
         });
         let rounds = usize::from(PEERS) * ROUNDS;
         assert_eq!(tokens.len(), rounds, "a token was used twice");
     };
     everywhere(contend);
-    for flavour in Flavour::ALL {
-        on(shared(flavour), contend);
-    }
 }

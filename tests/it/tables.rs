@@ -1,7 +1,6 @@
 //! Tests of the tables of `status` and `history` on a terminal and on a pipe, and of the words in place of an empty
 //! table.
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::Dlock;
 use testkit::servers::{Database, Flavour, shared};
 use testkit::terminal::Terminal;
@@ -13,17 +12,13 @@ const NOTE: &str = "the release with the long name that no terminal shows in ful
 fn two_jobs(flavour: Flavour) -> Database {
     let database = shared(flavour).database("tables");
     for action in ["job-10", "job-2"] {
-        Dlock::on(&database, ["exec", "-a", action, "--note", NOTE])
-            .args(["--", "sh", "-c", "exit 3"])
-            .run()
-            .expect(3, "", "");
+        let exec = Dlock::on(&database, ["exec", "-a", action, "--note", NOTE]);
+        let exec = exec.args(["--", "sh", "-c", "exit 3"]).run();
+        exec.expect(3, "", "");
     }
     let hold = "UPDATE dlock_lock SET owner_id=REPEAT('x',16),server='elsewhere',\
                 renewed_at=UTC_TIMESTAMP(6),expires_at=UTC_TIMESTAMP(6)+INTERVAL 1 HOUR";
-    database
-        .admin_conn()
-        .query_drop(hold)
-        .expect("the rows can be updated");
+    database.execute(hold);
     database
 }
 
@@ -51,8 +46,7 @@ fn without_colours(text: &str) -> String {
 /// Returns the words of the heading. The widths of the columns depend on the time of the request.
 fn headings(output: &str) -> String {
     let heading = output.lines().next().unwrap_or_default();
-    let words: Vec<&str> = heading.split_whitespace().collect();
-    words.join(" ")
+    heading.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -120,8 +114,7 @@ fn empty_tables_unused_actions_and_unknown_names_are_described() {
     let both = dlock(&["status", "init", "inti"]).stdout;
     assert!(both.contains("inti    unknown  "), "{both}");
     dlock(&["status", "--check", "inti"]).expect(0, "", "");
-    let json = dlock(&["status", "--json", "early", "inti"]).stdout;
-    let json: serde_json::Value = serde_json::from_str(&json).expect("the output is JSON");
+    let json = dlock(&["status", "--json", "early", "inti"]).json();
     let known = [0, 1].map(|lock| json["locks"][lock]["known"].as_bool());
     assert_eq!(known, [Some(true), Some(false)]);
     let words = format!("init has no recorded runs\ninti is unknown: {unknown}\n");

@@ -2,12 +2,11 @@
 //! to disable TLS. Data that an attacker injects into a connection must never count as a response from the server.
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use mysql::prelude::Queryable;
-use mysql::{Conn, OptsBuilder, SslOpts};
+use mysql::{Conn, Opts, OptsBuilder, SslOpts};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
     SanType,
@@ -19,7 +18,6 @@ use testkit::on_each_flavour;
 use testkit::proxy::{Proxy, packet};
 use testkit::servers::{Database, Flavour, Server, shared};
 
-use crate::doctor::execute;
 use crate::faults::on_each;
 
 /// The host name in the server's certificate.
@@ -35,15 +33,13 @@ impl TestCerts {
         let certs = Self(tempfile::tempdir().expect("a temporary folder can be created"));
         let authority = certs.authority("ca");
         certs.authority("other");
-        let name = NAME.try_into().expect("the name is ASCII");
-        certs.sign(&authority, "server", vec![SanType::DnsName(name)]);
-        certs.sign(&authority, "client", Vec::new());
+        certs.sign(&authority, "server", &[NAME]);
+        certs.sign(&authority, "client", &[]);
         certs
     }
 
     fn authority(&self, name: &str) -> CertifiedIssuer<'static, KeyPair> {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, name);
+        let mut params = named(name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let key = KeyPair::generate().expect("a key can be generated");
@@ -53,19 +49,13 @@ impl TestCerts {
         authority
     }
 
-    fn sign(
-        &self,
-        authority: &CertifiedIssuer<'static, KeyPair>,
-        name: &str,
-        alternatives: Vec<SanType>,
-    ) {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.subject_alt_names = alternatives;
+    fn sign(&self, authority: &CertifiedIssuer<'static, KeyPair>, name: &str, hosts: &[&str]) {
+        let mut params = named(name);
+        let alternative = |host: &&str| SanType::DnsName((*host).try_into().expect("ASCII"));
+        params.subject_alt_names = hosts.iter().map(alternative).collect();
         let key = KeyPair::generate().expect("a key can be generated");
-        let certificate = params
-            .signed_by(&key, authority)
-            .expect("a certificate can be generated");
+        let certificate = params.signed_by(&key, authority);
+        let certificate = certificate.expect("a certificate can be generated");
         self.write(name, &certificate.pem());
         self.write(&format!("{name}-key"), &key.serialize_pem());
     }
@@ -75,9 +65,15 @@ impl TestCerts {
         fs::write(self.path(name), pem).expect("the folder is writable");
     }
 
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(format!("{name}.pem"))
+    pub(crate) fn path(&self, name: &str) -> String {
+        format!("{}/{name}.pem", self.0.path().display())
     }
+}
+
+fn named(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params
 }
 
 /// A server with [`TestCerts`] that accepts TCP connections only with TLS.
@@ -92,25 +88,15 @@ impl TlsServer {
     pub(crate) fn shared(flavour: Flavour) -> &'static Self {
         static SERVERS: [OnceLock<TlsServer>; 2] = [const { OnceLock::new() }; 2];
         let server = &SERVERS[usize::from(flavour == Flavour::MySql)];
-        server.get_or_init(|| Self::start(flavour))
-    }
-
-    #[track_caller]
-    fn start(flavour: Flavour) -> Self {
-        let certs = TestCerts::new();
-        let option =
-            |option: &str, name: &str| format!("--{option}={}", certs.path(name).display());
-        let options = [
-            option("ssl-ca", "ca"),
-            option("ssl-cert", "server"),
-            option("ssl-key", "server-key"),
-            "--require-secure-transport=ON".to_owned(),
-        ];
-        let options = options.each_ref().map(String::as_str);
-        Self {
-            server: Server::start(flavour, &options),
-            certs,
-        }
+        server.get_or_init(|| {
+            let certs = TestCerts::new();
+            let files = [("ca", "ca"), ("cert", "server"), ("key", "server-key")];
+            let [ca, cert, key] =
+                files.map(|(option, name)| format!("--ssl-{option}={}", certs.path(name)));
+            let options = [&*ca, &cert, &key, "--require-secure-transport=ON"];
+            let server = Server::start(flavour, &options);
+            Self { server, certs }
+        })
     }
 
     /// Creates a database with dlock's tables. The account requires `require`, for example `SSL` or `X509`, from its
@@ -121,10 +107,7 @@ impl TlsServer {
         let setup = Dlock::new(["setup"]).env("DLOCK_URL", database.socket_url());
         setup.run().expect(0, "", "in place");
         let user = &database.user;
-        execute(
-            &database,
-            &format!("ALTER USER '{user}'@'%' REQUIRE {require}"),
-        );
+        database.execute(format!("ALTER USER '{user}'@'%' REQUIRE {require}"));
         database
     }
 }
@@ -145,64 +128,40 @@ fn each_ssl_mode_accepts_exactly_what_it_documents() {
     let tls = TlsServer::shared(flavour);
     // The server accepts this account only over TLS.
     let database = tls.database("SSL");
-    let other_host = "127.0.0.1";
-    for (mode, authority, host, status, why) in [
-        ("required", None, NAME, 0, ""),
-        ("required", None, other_host, 0, ""),
-        ("required", Some("other"), NAME, 0, ""),
-        ("verify_ca", Some("ca"), NAME, 0, ""),
-        ("verify_ca", Some("ca"), other_host, 0, ""),
-        (
-            "verify_ca",
-            Some("other"),
-            NAME,
-            78,
-            "--ssl-mode verify_ca is in force",
-        ),
-        (
-            "verify_ca",
-            None,
-            NAME,
-            78,
-            "server's certificate authority with --ssl-ca",
-        ),
-        ("verify_identity", Some("ca"), NAME, 0, ""),
-        (
-            "verify_identity",
-            Some("ca"),
-            other_host,
-            78,
-            "or set --ssl-mode verify_ca to accept any name",
-        ),
-        (
-            "verify_identity",
-            Some("other"),
-            NAME,
-            78,
-            "--ssl-mode verify_identity is in force",
-        ),
-        (
-            "verify_identity",
-            None,
-            NAME,
-            78,
-            "server's certificate authority with --ssl-ca",
-        ),
+    let (by_ca, identity, local) = ("verify_ca", "verify_identity", "127.0.0.1");
+    let no_ca = "server's certificate authority with --ssl-ca";
+    let wrong_ca = "--ssl-mode verify_ca is in force";
+    let wrong_identity = "--ssl-mode verify_identity is in force";
+    let wrong_name = "or set --ssl-mode verify_ca to accept any name";
+    for (mode, authority, host, why) in [
+        ("required", None, NAME, ""),
+        ("required", None, local, ""),
+        ("required", Some("other"), NAME, ""),
+        (by_ca, Some("ca"), NAME, ""),
+        (by_ca, Some("ca"), local, ""),
+        (by_ca, Some("other"), NAME, wrong_ca),
+        (by_ca, None, NAME, no_ca),
+        (identity, Some("ca"), NAME, ""),
+        (identity, Some("ca"), local, wrong_name),
+        (identity, Some("other"), NAME, wrong_identity),
+        (identity, None, NAME, no_ca),
     ] {
         println!("{flavour}, {mode} with {authority:?} for {host}");
         let authority = authority.map(|name| tls.certs.path(name));
         let mut options = vec!["--ssl-mode", mode];
         if let Some(authority) = &authority {
-            options.extend(["--ssl-ca", text(authority)]);
+            options.extend(["--ssl-ca", authority]);
         }
-        let stdout = if status == 0 { "ran\n" } else { "" };
-        echo(&database, host, &options)
-            .run()
-            .expect(status, stdout, why);
+        let (status, stdout) = if why.is_empty() {
+            (0, "ran\n")
+        } else {
+            (78, "")
+        };
+        let echo = echo(&database, host, &options);
+        echo.run().expect(status, stdout, why);
     }
     // Variables and the URL have the same settings.
-    let ca = tls.certs.path("ca");
-    let ca = text(&ca);
+    let ca = &tls.certs.path("ca");
     let variables = echo(&database, NAME, &[])
         .env("DLOCK_SSL_MODE", "VERIFY_IDENTITY")
         .env("DLOCK_SSL_CA", ca);
@@ -211,10 +170,29 @@ fn each_ssl_mode_accepts_exactly_what_it_documents() {
     let url = format!("{url}?ssl-mode=verify_identity&ssl-ca={ca}");
     let by_url = echo(&database, NAME, &[]).env("DLOCK_URL", url);
     by_url.run().expect(0, "ran\n", "");
-}
 
-fn text(path: &Path) -> &str {
-    path.to_str().expect("the path is UTF-8")
+    // A host that is not loopback must prove its identity by default. 0.0.0.0 also reaches this machine, but dlock does
+    // not treat it as loopback.
+    for host in [NAME, "0.0.0.0"] {
+        let outcome = echo(&database, host, &[]).run();
+        let why = "verify_identity is in force (the default for a host that is not loopback)";
+        for text in [
+            why,
+            "--ssl-ca",
+            "--ssl-mode required",
+            "--ssl-mode disabled",
+        ] {
+            outcome.expect(78, "", text);
+        }
+    }
+    let with_ca = echo(&database, NAME, &["--ssl-ca", ca]);
+    with_ca.run().expect(0, "ran\n", "");
+    // This server accepts connections without TLS.
+    let database = shared(flavour).database("tls");
+    for (host, options) in [(NAME, &["--ssl-mode", "disabled"][..]), (local, &[])] {
+        let echo = echo(&database, host, options);
+        echo.run().expect(0, "ran\n", "");
+    }
 }
 
 #[test]
@@ -223,33 +201,12 @@ fn client_certificate_logs_in_to_an_account_that_requires_it() {
         let tls = TlsServer::shared(flavour);
         let database = tls.database("X509");
         let [ca, cert, key] = ["ca", "client", "client-key"].map(|name| tls.certs.path(name));
-        let options = [
-            "--ssl-ca",
-            text(&ca),
-            "--ssl-cert",
-            text(&cert),
-            "--ssl-key",
-            text(&key),
-        ];
+        let options = ["--ssl-ca", &ca, "--ssl-cert", &cert, "--ssl-key", &key];
         let run = |options| echo(&database, NAME, options).run();
         run(&options).expect(0, "ran\n", "");
         run(&options[..2]).expect(77, "", "Access denied");
         // dlock refuses a certificate without a key before it connects.
         run(&options[..4]).expect(64, "", "also set --ssl-key (DLOCK_SSL_KEY)");
-    }
-}
-
-#[test]
-fn unreadable_certificate_file_is_named() {
-    let database = shared(Flavour::of_this_test()).database("tls_files");
-    let missing = "/no/such/file.pem";
-    for files in [
-        &["--ssl-ca", missing][..],
-        &["--ssl-cert", missing, "--ssl-key", missing],
-    ] {
-        let required = ["--connect-timeout", "0", "--ssl-mode", "required"];
-        let dlock = echo(&database, "127.0.0.1", &[&required[..], files].concat());
-        dlock.run().expect(78, "", missing);
     }
 }
 
@@ -283,11 +240,8 @@ fn middlebox_cannot_strip_tls() {
     // challenge with its filler.
     let strip = |greeting: &[u8]| {
         let mut greeting = greeting.to_vec();
-        let version = greeting[5..]
-            .iter()
-            .position(|&byte| byte == 0)
-            .expect("a NUL ends the version");
-        let capabilities = 5 + version + 1 + 4 + 8 + 1;
+        let version = greeting[5..].iter().position(|&byte| byte == 0);
+        let capabilities = 5 + version.expect("a NUL ends the version") + 1 + 4 + 8 + 1;
         assert_eq!(greeting[capabilities + 1] & 8, 8, "the server offers TLS");
         greeting[capabilities + 1] &= !8;
         greeting
@@ -302,45 +256,13 @@ fn middlebox_cannot_strip_tls() {
         run("127.0.0.1", &["--ssl-mode", "required"]).expect(78, "", why);
         // For a host that is not loopback, the default mode also refuses the connection.
         run(NAME, &[]).expect(78, "", why);
-        for session in proxy.sessions() {
-            assert_eq!(
-                session.login, 0,
-                "{flavour}: the client sent data without encryption: {session:#?}"
-            );
-        }
+        let logins = || proxy.sessions().iter().filter(|it| it.login > 0).count();
+        // The client has sent no data without encryption.
+        assert_eq!(logins(), 0, "{flavour}");
         // Without TLS, a login passes this proxy, and the server refuses it.
         run("127.0.0.1", &[]).expect(77, "", "--ssl-mode");
-        let has_login = proxy.sessions().iter().any(|session| session.login > 0);
-        assert!(has_login, "{flavour}");
+        assert!(logins() > 0, "{flavour}");
     }
-}
-
-#[test]
-fn host_that_is_not_loopback_must_prove_its_identity_by_default() {
-    let flavour = Flavour::of_this_test();
-    let tls = TlsServer::shared(flavour);
-    let database = tls.database("NONE");
-    // 0.0.0.0 also reaches this machine, but dlock does not treat it as loopback.
-    for host in [NAME, "0.0.0.0"] {
-        let outcome = echo(&database, host, &[]).run();
-        for text in [
-            "verify_identity is in force (the default for a host that is not loopback)",
-            "--ssl-ca",
-            "--ssl-mode required",
-            "--ssl-mode disabled",
-        ] {
-            outcome.expect(78, "", text);
-        }
-    }
-    let ca = tls.certs.path("ca");
-    let with_ca = echo(&database, NAME, &["--ssl-ca", text(&ca)]);
-    with_ca.run().expect(0, "ran\n", "");
-    // This server accepts connections without TLS.
-    let database = shared(flavour).database("tls");
-    let disabled = echo(&database, NAME, &["--ssl-mode", "disabled"]);
-    disabled.run().expect(0, "ran\n", "");
-    let loopback = echo(&database, "127.0.0.1", &[]);
-    loopback.run().expect(0, "ran\n", "");
 }
 
 #[test]
@@ -364,28 +286,31 @@ fn server_that_requires_tls_is_reported_with_the_option_to_set() {
 fn certificates_that_mysql_generates_satisfy_verify_ca() {
     let server = shared(Flavour::MySql);
     let database = server.database("generated_certs");
-    let ca = server.dir().join("data/ca.pem");
+    let ca = format!("{}/data/ca.pem", server.dir().display());
     let run = |mode: &str| {
-        let options = ["--ssl-mode", mode, "--ssl-ca", text(&ca)];
+        let options = ["--ssl-mode", mode, "--ssl-ca", &ca];
         echo(&database, "127.0.0.1", &options).run()
     };
     run("verify_ca").expect(0, "ran\n", "");
     // These certificates contain no host name.
     run("verify_identity").expect(78, "", "not valid for");
+    // A file that cannot be read is named.
+    let missing = "/no/such/file.pem";
+    for files in [
+        &["--ssl-ca", missing][..],
+        &["--ssl-cert", missing, "--ssl-key", missing],
+    ] {
+        let required = ["--connect-timeout", "0", "--ssl-mode", "required"];
+        let dlock = echo(&database, "127.0.0.1", &[&required[..], files].concat());
+        dlock.run().expect(78, "", missing);
+    }
 }
 
-/// Asserts that the account of `database` logs in with `plugin`.
 #[track_caller]
 fn logs_in_with(database: &Database, plugin: &str) {
-    let query = format!(
-        "SELECT plugin FROM mysql.user WHERE user='{}'",
-        database.user
-    );
-    let found: Option<String> = database
-        .admin_conn()
-        .query_first(query)
-        .expect("root may read");
-    assert_eq!(found.as_deref(), Some(plugin));
+    let user = &database.user;
+    let found: String = database.row(format!("SELECT plugin FROM mysql.user WHERE user='{user}'"));
+    assert_eq!(found, plugin);
 }
 
 #[test]
@@ -405,10 +330,9 @@ fn caching_sha2_password_works_uncached_and_cached_on_every_transport() {
             println!("{way}");
             let exec = [
                 "exec",
-                "-a",
+                "-q",
                 "init",
-                "--connect-timeout",
-                "0",
+                "--connect-timeout=0",
                 "--ssl-mode",
                 mode,
             ];
@@ -420,11 +344,8 @@ fn caching_sha2_password_works_uncached_and_cached_on_every_transport() {
     let logins: Vec<usize> = sessions.iter().map(|session| session.login).collect();
     // Without TLS, the first login has three packets: the response to the challenge, the request for the server's key,
     // and the encrypted password. Each later login has only the response to the challenge.
-    assert_eq!(logins[0], 3, "{logins:?}");
-    assert!(
-        logins.len() > 1 && logins[1..].iter().all(|&login| login == 1),
-        "{logins:?}"
-    );
+    assert_eq!(logins[..2], [3, 1], "{logins:?}");
+    assert!(logins[2..].iter().all(|&login| login == 1), "{logins:?}");
 }
 
 #[test]
@@ -442,13 +363,6 @@ fn mysql_native_password_works_with_and_without_tls() {
     }
 }
 
-/// Returns the OK packet that an attacker appends to the server's greeting. The driver reads this packet as if it had
-/// arrived through TLS.
-fn forged_login() -> Vec<u8> {
-    // The greeting, the TLS request and the login have the sequence numbers 0 to 2.
-    packet(3, &[0, 0, 0, 2, 0, 0, 0])
-}
-
 /// Returns a forged response that reports one changed row.
 fn forged_change() -> Vec<u8> {
     packet(1, &[0, 1, 0, 2, 0, 0, 0])
@@ -456,16 +370,16 @@ fn forged_change() -> Vec<u8> {
 
 /// Returns a forged response to the request that reads the row back. An attacker cannot guess the request id and the
 /// owner id, because both ids are random and are sent only through TLS.
-fn forged_row(action: &str) -> Vec<u8> {
+fn forged_row() -> Vec<u8> {
     let text = |text: &[u8]| {
         let mut field = vec![u8::try_from(text.len()).expect("the string is short")];
         field.extend_from_slice(text);
         field
     };
-    let values: [(&str, &[u8]); 6] = [
-        ("request", &[0; 8]),
+    let values = [
+        ("request", &[0; 8][..]),
         ("version", b"3"),
-        ("action", action.as_bytes()),
+        ("action", b"init"),
         ("token", b"1795169698189841"),
         ("owner_id", &[0; 16]),
         ("left_us", b"30000000"),
@@ -494,12 +408,14 @@ fn forged_row(action: &str) -> Vec<u8> {
     response
 }
 
-/// Starts a proxy that sends the forged login and `forgery` behind the greeting.
+/// Starts a proxy that sends an OK packet for the login and `forgery` behind the greeting. The driver reads this data
+/// as if it had arrived through TLS.
 fn injecting(tls: &TlsServer, forgery: &[u8]) -> Proxy {
-    let behind = [&forged_login(), forgery].concat();
-    Proxy::tampering(tls.server.port(), move |greeting| {
-        [greeting, &behind].concat()
-    })
+    // The greeting, the TLS request and the login have the sequence numbers 0 to 2.
+    let login = packet(3, &[0, 0, 0, 2, 0, 0, 0]);
+    let behind = [&login, forgery].concat();
+    let append = move |greeting: &[u8]| [greeting, &behind].concat();
+    Proxy::tampering(tls.server.port(), append)
 }
 
 #[test]
@@ -508,7 +424,7 @@ fn data_injected_before_tls_never_counts_as_a_grant() {
         let tls = TlsServer::shared(flavour);
         let database = tls.database("SSL");
         let ca = tls.certs.path("ca");
-        let (change, row) = (forged_change(), forged_row("init"));
+        let (change, row) = (forged_change(), forged_row());
         for (what, forgery) in [
             ("a login", &[][..]),
             ("a change", &change),
@@ -518,7 +434,7 @@ fn data_injected_before_tls_never_counts_as_a_grant() {
             let proxy = injecting(tls, forgery);
             let url = database.url_at(&format!("{NAME}:{}", proxy.port()));
             let once = "--ttl=3s --connect-timeout=0 --wait=0 --ssl-ca".split(' ');
-            let options: Vec<&str> = once.chain([text(&ca)]).collect();
+            let options: Vec<&str> = once.chain([&*ca]).collect();
             let outcome = echo(&database, NAME, &options).env("DLOCK_URL", url).run();
             // The command has not printed.
             outcome.expect(69, "", "gave up");
@@ -527,7 +443,7 @@ fn data_injected_before_tls_never_counts_as_a_grant() {
             let is_encrypted = sessions.iter().any(|session| session.is_encrypted);
             assert!(is_encrypted, "{flavour}, {what}");
             // If the server has committed a grant, dlock has released the lease or the lease expires.
-            let outcome = echo(&database, NAME, &["--ssl-ca", text(&ca)]).run();
+            let outcome = echo(&database, NAME, &["--ssl-ca", &ca]).run();
             assert_eq!(outcome.status, Some(0), "{flavour}, {what}: {outcome:#?}");
         }
     });
@@ -542,11 +458,11 @@ fn driver_alone_accepts_data_injected_before_tls() {
         let database = tls.database("SSL");
         let proxy = injecting(tls, &forged_change());
         let mut conn = injected(tls, &database, &proxy);
-        conn.query_drop("UPDATE never SET sent = 1")
-            .expect("the driver accepts the forged response");
+        let changed = conn.query_drop("UPDATE never SET sent = 1");
+        changed.expect("the driver accepts the forged response");
         assert_eq!(conn.affected_rows(), 1, "{flavour}");
 
-        let proxy = injecting(tls, &forged_row("init"));
+        let proxy = injecting(tls, &forged_row());
         let mut conn = injected(tls, &database, &proxy);
         let row = conn.query_first("SELECT never");
         let row: Option<mysql::Row> = row.expect("the driver accepts the forged response");
@@ -559,15 +475,11 @@ fn driver_alone_accepts_data_injected_before_tls() {
 #[track_caller]
 fn injected(tls: &TlsServer, database: &Database, proxy: &Proxy) -> Conn {
     let ssl = SslOpts::default()
-        .with_root_cert_path(Some(tls.certs.path("ca")))
+        .with_root_cert_path(Some(PathBuf::from(tls.certs.path("ca"))))
         .with_danger_skip_domain_validation(true);
-    let options = OptsBuilder::new()
-        .ip_or_hostname(Some(IpAddr::V4(Ipv4Addr::LOCALHOST).to_string()))
-        .tcp_port(proxy.port())
-        .user(Some(&database.user))
-        .pass(Some(&database.password))
-        .prefer_socket(false)
-        .max_allowed_packet(Some(1 << 20))
-        .ssl_opts(Some(ssl));
+    let url =
+        database.url_through(proxy.port()) + "?prefer_socket=false&max_allowed_packet=1048576";
+    let options = Opts::from_url(&url).expect("the URL is valid");
+    let options = OptsBuilder::from_opts(options).ssl_opts(Some(ssl));
     Conn::new(options).expect("the driver accepts the forged login")
 }

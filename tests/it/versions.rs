@@ -12,7 +12,6 @@ mod upgrade;
 
 use std::ffi::OsStr;
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::Dlock;
 use testkit::holder::Holder;
 use testkit::servers::{Database, Flavour, shared};
@@ -31,36 +30,26 @@ fn next<S: AsRef<OsStr>>(database: &Database, arguments: impl IntoIterator<Item 
 /// Creates a database with the tables that dlock itself creates.
 #[track_caller]
 fn set_up(flavour: Flavour) -> Database {
-    let database = shared(flavour).database("versions");
-    Dlock::on(&database, ["setup", "-q"])
-        .run()
-        .expect(0, "", "");
+    let database = shared(flavour).set_up("versions");
     assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
     database
 }
 
-/// Returns `version` and `min_version` of each row of `dlock_schema`.
 #[track_caller]
 fn recorded(database: &Database) -> Vec<(u32, u32)> {
-    let rows = "SELECT version, min_version FROM dlock_schema";
-    let rows = database.admin_conn().query(rows);
-    rows.expect("the table exists")
+    database.rows("SELECT version, min_version FROM dlock_schema")
 }
 
 /// Returns the definitions of all tables except their counters.
 #[track_caller]
 fn definitions(database: &Database) -> Vec<String> {
-    let mut admin = database.admin_conn();
-    let tables: Vec<String> = admin.query("SHOW TABLES").expect("root has the privilege");
+    let tables = database.rows("SHOW TABLES").into_iter();
     let definition = |table: String| {
-        let row: Option<(String, String)> = admin
-            .query_first(format!("SHOW CREATE TABLE {table}"))
-            .expect("root has the privilege");
-        let (_, text) = row.expect("the table exists");
+        let (_, text): (String, String) = database.row(format!("SHOW CREATE TABLE {table}"));
         let lines = text.lines().filter(|line| !line.starts_with(')'));
         lines.collect::<Vec<_>>().join("\n")
     };
-    tables.into_iter().map(definition).collect()
+    tables.map(definition).collect()
 }
 
 #[test]
@@ -71,14 +60,9 @@ fn tables_that_are_too_old_or_too_new_are_refused_and_not_changed() {
         let exec = "exec -a init -- echo ran";
         let old = "the tables have schema version 3, but this dlock needs 4: run dlock setup with this version \
              of dlock and an account that may alter tables";
-        for words in [
-            exec,
-            "exec -a init --once -- echo ran",
-            "status",
-            "history",
-            "wait init",
-            "forget -a init --once",
-        ] {
+        let once = "exec -a init --once -- echo ran";
+        let forget = "forget -a init --once";
+        for words in [exec, once, "status", "history", "wait init", forget] {
             next(&database, words.split(' ')).run().expect(78, "", old);
         }
         let findings = Findings::of(next(&database, [""; 0]));
@@ -101,9 +85,39 @@ fn tables_that_are_too_old_or_too_new_are_refused_and_not_changed() {
         }
         assert_eq!(definitions(&database), before, "{flavour}");
         assert_eq!(recorded(&database), [(4, 4)], "{flavour}");
-        next(&database, exec.split(' '))
-            .run()
-            .expect(0, "ran\n", "");
+        let exec = next(&database, exec.split(' '));
+        exec.run().expect(0, "ran\n", "");
+    });
+}
+
+#[test]
+fn tables_without_one_version_are_not_used_and_setup_changes_no_row() {
+    on_each(|flavour| {
+        let database = set_up(flavour);
+        let run = |words: &str| Dlock::on(&database, words.split(' ')).run();
+        let exec = "exec -a init -- echo ran";
+        run(exec).expect(0, "ran\n", "");
+        let rows = || -> Vec<(Vec<u8>, u64, Option<Vec<u8>>)> {
+            database.rows("SELECT action, token, owner_id FROM dlock_lock")
+        };
+        let before = rows();
+        run("setup").expect(0, "", "the tables are in place");
+        let second = "INSERT INTO dlock_schema VALUES (2,7,7)";
+        for (change, advice) in [
+            (second, "use a newer dlock"),
+            ("DELETE FROM dlock_schema", "run dlock setup"),
+        ] {
+            database.execute(change);
+            let new = "exec -a new -- echo ran";
+            for words in [exec, new, "status", "history", "forget -a init --once"] {
+                run(words).expect(78, "", advice);
+            }
+            assert_eq!(rows(), before, "{flavour}, {change}");
+        }
+        // dlock setup, which the last message advises, fixes the tables.
+        run("setup").expect(0, "", "the tables are in place");
+        assert_eq!((rows(), recorded(&database)), (before, vec![(3, 1)]));
+        run(exec).expect(0, "ran\n", "");
     });
 }
 
@@ -129,36 +143,28 @@ fn holders_and_waiters_stop_if_the_tables_begin_to_need_a_newer_program() {
 fn an_older_program_works_with_columns_that_it_does_not_know() {
     on_each(|flavour| {
         let database = set_up(flavour);
-        let tables = database.admin_conn().query("SHOW TABLES");
-        let tables: Vec<String> = tables.expect("root has the privilege");
+        let tables: Vec<String> = database.rows("SHOW TABLES");
         assert_eq!(tables.len(), 7);
         // A column at the front of a table shifts all other columns.
         for table in tables {
             for place in ["FIRST", ""] {
                 let column = format!("newer_{} VARBINARY(9) NOT NULL DEFAULT 'x'", place.len());
-                let alter = format!("ALTER TABLE {table} ADD {column} {place}");
-                execute(&database, &alter);
+                database.execute(format!("ALTER TABLE {table} ADD {column} {place}"));
             }
         }
         execute(&database, "UPDATE dlock_schema SET version=9");
         let before = definitions(&database);
+        let newer = "have schema version 9, newer than 3 of this dlock";
+        let pause = "release -a init --yes --pause 1h --reason test";
         for (words, stdout, stderr) in [
-            (
-                "setup",
-                "",
-                "have schema version 9, newer than 3 of this dlock",
-            ),
+            ("setup", "", newer),
             ("setup", "", "the tables in versions_"),
             ("exec -a init -- echo ran", "ran\n", ""),
             ("exec -a init --once -- echo ran", "ran\n", ""),
             ("exec -a init --once -- echo ran", "", "was done by"),
             ("exec -a init --fence -- echo ran", "ran\n", ""),
             ("exec -a init --once-per 1h -- echo ran", "", "was done by"),
-            (
-                "release -a init --yes --pause 1h --reason test",
-                "",
-                "init is paused",
-            ),
+            (pause, "", "init is paused"),
             ("release -a init --yes --resume", "", "init"),
             ("forget -a init --once", "", "is forgotten"),
             ("wait init", "", ""),
@@ -170,10 +176,8 @@ fn an_older_program_works_with_columns_that_it_does_not_know() {
                 "status init" | "history init" => outcome.stdout.contains(stdout),
                 _ => outcome.stdout == stdout && outcome.stderr.contains(stderr),
             };
-            assert!(
-                outcome.status == Some(0) && is_printed,
-                "{flavour}, {words}: {outcome:#?}"
-            );
+            let is_good = outcome.status == Some(0) && is_printed;
+            assert!(is_good, "{flavour}, {words}: {outcome:#?}");
         }
         let findings = Findings::of(Dlock::on(&database, [""; 0]));
         findings.reports("tables", "ok", "schema version 9, newer than 3");

@@ -11,12 +11,12 @@ use testkit::command::Stage;
 use testkit::proxy::Proxy;
 use testkit::servers::{Flavour, shared};
 
-use super::{actions, exec, refused, set_up};
+use super::{actions, exec, refused};
 use crate::connection::private;
 
 #[test]
 fn an_unusable_file_is_a_configuration_error() {
-    let database = set_up(shared(Flavour::of_this_test()), "files");
+    let database = shared(Flavour::of_this_test()).set_up("files");
     let stage = Stage::new();
     let (missing, empty) = (stage.path("missing"), private(&stage, "empty", ""));
     let unknown = private(&stage, "unknown", "[dlock]\n\nttl=3s\n");
@@ -28,30 +28,22 @@ fn an_unusable_file_is_a_configuration_error() {
     };
     set_mode(0o644);
     let run = |option: &str, path: &Path| exec(&database, "init").arg(option).arg(path);
+    let (no_file, large) = (": No such file", ": the file is larger than 1 MiB");
+    let endless = Path::new("/dev/zero");
     let readable = ": the file contains a password and all users can read it; run chmod 600";
     for (option, path, why) in [
-        ("--defaults-file", &*missing, ": No such file"),
-        ("--defaults-file", &*open, readable),
-        (
-            "--defaults-file",
-            &*unknown,
-            ":3: unknown option in [dlock]",
-        ),
-        ("--password-file", &*missing, ": No such file"),
-        ("--password-file", &*empty, ": the file is empty"),
-        (
-            "--password-file",
-            Path::new("/dev/zero"),
-            ": the file is larger than 1 MiB",
-        ),
+        ("--defaults-file", &*missing, no_file),
+        ("--defaults-file", &open, readable),
+        ("--defaults-file", &unknown, ":3: unknown option in [dlock]"),
+        ("--password-file", &missing, no_file),
+        ("--password-file", &empty, ": the file is empty"),
+        ("--password-file", endless, large),
     ] {
         let why = format!("{}{why}", path.display());
         refused(run(option, path), 78, &why);
     }
-    for (path, why) in [
-        (&missing, ": No such file"),
-        (&unknown, ": the URL must begin with mysql://"),
-    ] {
+    let no_url = ": the URL must begin with mysql://";
+    for (path, why) in [(&missing, no_file), (&unknown, no_url)] {
         let run = Dlock::new(["exec", "-a", "init", "--url-file"]).arg(path);
         refused(run, 78, &format!("{}{why}", path.display()));
     }
@@ -64,23 +56,16 @@ fn an_unusable_file_is_a_configuration_error() {
 
 #[test]
 fn a_command_that_cannot_run_is_reported_before_dlock_connects() {
-    let database = set_up(shared(Flavour::of_this_test()), "commands");
+    let database = shared(Flavour::of_this_test()).set_up("commands");
     let proxy = Proxy::to(database.port);
     let stage = Stage::new();
     let plain = stage.path("plain");
     fs::write(&plain, "#!/bin/sh\n").expect("the folder is writable");
     fs::set_permissions(&plain, Permissions::from_mode(0o644)).expect("the test owns the file");
+    let (named, path) = (Path::new("no-such-command"), Path::new("/no/such/command"));
     for (command, status, why) in [
-        (
-            Path::new("no-such-command"),
-            127,
-            "cannot run no-such-command: no such command",
-        ),
-        (
-            Path::new("/no/such/command"),
-            127,
-            "cannot run /no/such/command: no such command",
-        ),
+        (named, 127, "cannot run no-such-command: no such command"),
+        (path, 127, "cannot run /no/such/command: no such command"),
         (&plain.join("below"), 126, "Not a directory"),
         (Path::new(""), 127, "cannot run '': no such command"),
         (&plain, 126, "Permission denied"),

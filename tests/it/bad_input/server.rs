@@ -14,7 +14,8 @@ use testkit::network::{local, resolving};
 use testkit::proxy::{Port, Proxy, packet};
 use testkit::servers::{Flavour, shared};
 
-use super::{actions, exec, free, refused, set_up};
+use super::{actions, exec, free, refused};
+use crate::doctor::grant;
 use crate::faults::on_each;
 
 /// Maximum time that dlock may take to give up. With a ttl of 3 s, dlock makes two attempts of 0.5 s each; the
@@ -62,27 +63,35 @@ fn dlock_gives_up_on_a_silent_server_in_time() {
     // The kernel completes each connection, but no process accepts the connection.
     let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("127.0.0.1 has a free port");
     let port = tcp.local_addr().expect("the socket is bound").port();
-    for mode in ["", "?ssl-mode=required"] {
-        let url = format!("mysql://u:p@127.0.0.1:{port}/d{mode}");
-        gives_up_on(&url, "no response in time");
-    }
-
     let stage = Stage::new();
     let path = stage.path("socket");
     let _unix = UnixListener::bind(&path).expect("the folder is writable");
-    gives_up_on(
-        &format!("mysql://u:p@localhost/d?socket={}", path.display()),
-        "no response in time",
-    );
+    let by_tcp = format!("mysql://u:p@127.0.0.1:{port}/d");
+    let by_tls = format!("{by_tcp}?ssl-mode=required");
+    let by_socket = format!("mysql://u:p@localhost/d?socket={}", path.display());
+    for url in [&by_tcp, &by_tls, &by_socket] {
+        gives_up_on(url, "no response in time");
+    }
+    let no_resolver = "mysql://u@stuck.test/d?ssl-mode=disabled";
+    for url in [&by_tcp, no_resolver] {
+        for words in [&["exec", "-a", "init", "--", "true"][..], &["wait", "init"]] {
+            let dlock = Dlock::new(words).env("DLOCK_URL", url);
+            let dlock = dlock.env("DLOCK_OPT_CONNECT_TIMEOUT", "300ms");
+            let started = Instant::now();
+            let outcome = resolving(dlock, "stuck.test=never").run();
+            let took = started.elapsed();
+            outcome.expect(69, "", "no response in time; gave up after ");
+            // A whole connect would take longer.
+            assert!(took < Duration::from_millis(1900), "{took:?}: {outcome:#?}");
+        }
+    }
 }
 
 #[test]
 fn dlock_limits_the_waits_for_which_the_driver_has_no_timeout() {
     // The name server never responds.
-    gives_up_on(
-        "mysql://u:p@stuck.test/d?ssl-mode=disabled",
-        "gave up after 1s",
-    );
+    let limit = "gave up after 1s";
+    gives_up_on("mysql://u:p@stuck.test/d?ssl-mode=disabled", limit);
 
     // The backlog of the socket is full.
     let stage = Stage::new();
@@ -103,10 +112,8 @@ fn dlock_limits_the_waits_for_which_the_driver_has_no_timeout() {
             Err(error) => break assert_eq!(error, rustix::io::Errno::AGAIN),
         }
     }
-    gives_up_on(
-        &format!("mysql://u:p@localhost/d?socket={}", path.display()),
-        "gave up after 1s",
-    );
+    let socket = format!("mysql://u:p@localhost/d?socket={}", path.display());
+    gives_up_on(&socket, limit);
 
     // The server sends one byte at a time, so that each read returns before its timeout.
     let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("127.0.0.1 has a free port");
@@ -126,15 +133,12 @@ fn dlock_limits_the_waits_for_which_the_driver_has_no_timeout() {
             });
         }
     });
-    gives_up_on(
-        &format!("mysql://u:p@127.0.0.1:{port}/d"),
-        "gave up after 1s",
-    );
+    gives_up_on(&format!("mysql://u:p@127.0.0.1:{port}/d"), limit);
 }
 
 #[test]
 fn a_response_that_makes_the_driver_panic_is_a_failed_attempt() {
-    let database = set_up(shared(Flavour::of_this_test()), "panic");
+    let database = shared(Flavour::of_this_test()).set_up("panic");
     let connections = AtomicUsize::new(0);
     let proxy = Proxy::tampering(database.port, move |greeting| {
         // Sends an empty packet as the response to the login. The driver reads the first byte of the packet and panics.
@@ -152,9 +156,9 @@ fn a_response_that_makes_the_driver_panic_is_a_failed_attempt() {
 }
 
 #[test]
-fn an_account_that_may_not_use_the_tables_is_denied() {
+fn an_account_that_may_not_use_the_tables_is_denied_and_an_unknown_database_is_reported() {
     on_each(|flavour| {
-        let database = set_up(shared(flavour), "denied");
+        let database = shared(flavour).set_up("denied");
         let run = || exec(&database, "init");
         refused(run().env("DLOCK_PASSWORD", "wrong"), 77, "Access denied");
         // For an unknown account, MySQL requests the password with a randomly chosen authentication plugin.
@@ -168,22 +172,9 @@ fn an_account_that_may_not_use_the_tables_is_denied() {
         refused(other, 77, "to database 'mysql'");
         assert_eq!(actions(&database), [""; 0], "{flavour}");
         free(&database, "init");
-    });
-}
-
-#[test]
-fn an_unknown_database_is_a_configuration_error() {
-    for flavour in Flavour::ALL {
-        let server = shared(flavour);
-        let database = server.database("unknown");
         let absent = format!("{}_absent", database.name);
-        let user = &database.user;
-        testkit::clusters::run(
-            server,
-            &format!("GRANT ALL ON `{absent}`.* TO '{user}'@'%'"),
-        );
-        let exec = exec(&database, "init").arg("--database").arg(&absent);
+        grant(&database, &format!("ALL ON `{absent}`.*"));
         let why = format!("create it (CREATE DATABASE {absent}) or specify another");
-        refused(exec, 78, &why);
-    }
+        refused(run().arg("--database").arg(&absent), 78, &why);
+    });
 }

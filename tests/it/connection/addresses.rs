@@ -11,7 +11,7 @@ use testkit::servers::{Flavour, shared};
 use super::{all_reach, bare};
 
 #[test]
-fn every_address_of_a_host_name_is_tried() {
+fn every_address_of_a_host_name_is_tried_also_of_an_ipv6_only_server() {
     // A connection to ::1 fails in this test even if the machine has IPv6.
     const OTHER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
     let database = shared(Flavour::of_this_test()).database("addresses");
@@ -24,24 +24,15 @@ fn every_address_of_a_host_name_is_tried() {
     let here = SocketAddr::new(IpAddr::V4(OTHER), 0);
     let proxy = Proxy::at(here, database.port).expect("127.0.0.0/8 is loopback");
     let _closed = Port::reserve(local(proxy.port())).expect("the port is free on 127.0.0.1");
+    let port = proxy.port();
     let runs = [
         ("the second family", database.port, "::1,127.0.0.1"),
         ("the first family", database.port, "127.0.0.1,::1"),
-        (
-            "the second address of a family",
-            proxy.port(),
-            "127.0.0.1,127.0.0.2",
-        ),
-        (
-            "the second address of the second family",
-            proxy.port(),
-            "::1,127.0.0.1,127.0.0.2",
-        ),
+        ("its second address", port, "127.0.0.1,127.0.0.2"),
+        ("the second of IPv4", port, "::1,127.0.0.1,127.0.0.2"),
     ];
-    all_reach(
-        &database,
-        runs.map(|(name, port, addresses)| (name, through(bare(), port, addresses))),
-    );
+    let run = |(name, port, addresses)| (name, through(bare(), port, addresses));
+    all_reach(&database, runs.map(run));
 
     // dlock prints the error of the connection attempt, not the error that the driver gets when it connects
     // across address families.
@@ -55,14 +46,12 @@ fn every_address_of_a_host_name_is_tried() {
             assert!(!outcome.stderr.contains(noise), "{outcome:?}");
         }
     }
-}
 
-#[test]
-fn an_ipv6_only_server_is_reached_by_name_and_by_address() {
+    // A server that listens only on IPv6.
     let here = SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 0);
     let database = shared(Flavour::of_this_test()).database("ipv6");
     let Ok(proxy) = Proxy::at(here, database.port) else {
-        // On a machine without ::1 this test checks nothing. On a machine with ::1 the proxy must be able to bind to this
+        // On a machine without ::1 this part checks nothing. On a machine with ::1 the proxy must be able to bind to this
         // address.
         let addresses = fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
         let own = format!("{:0>32} 01", 1);

@@ -9,21 +9,19 @@ use testkit::holder::{Holder, renewals};
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, Server, shared};
 
-use crate::doctor::execute;
+use crate::doctor::account_without_grants;
 use crate::faults::on_each;
 
 /// Creates an account and executes the GRANT statements `grants`, with `ACCOUNT` replaced by the name of the account.
 /// Returns `database` with the new account.
 #[track_caller]
 fn account(database: &Database, name: &str, grants: &[String]) -> Database {
-    let mut limited = database.clone();
-    limited.user = format!("{name}_{}", database.user);
-    let account = format!("'{}'@'%'", limited.user);
-    let create = format!("CREATE USER {account} IDENTIFIED BY '{}'", limited.password);
-    for statement in [create].iter().chain(grants) {
-        execute(database, &statement.replace("ACCOUNT", &account));
+    let account = account_without_grants(database, name);
+    let name = format!("'{}'@'%'", account.user);
+    for statement in grants {
+        database.execute(statement.replace("ACCOUNT", &name));
     }
-    limited
+    account
 }
 
 /// Returns the GRANT statements that `dlock setup --print` prints for `exec` and for `setup`, with `ACCOUNT` as the
@@ -33,15 +31,13 @@ fn printed_grants(database: &Database) -> [Vec<String>; 2] {
     let outcome = Dlock::new(["setup", "--print", "--database", &database.name]).run();
     outcome.expect(0, &outcome.stdout, "");
     ["'dlock'@'%'", "'dlock_setup'@'%'"].map(|account| {
-        let grants: Vec<String> = outcome
-            .stdout
-            .lines()
-            // The GRANT for the account of setup is a comment.
-            .map(|line| line.trim_start_matches("-- "))
+        // The GRANT for the account of setup is a comment.
+        let lines = (outcome.stdout.lines()).map(|line| line.trim_start_matches("-- "));
+        let grants = lines
             .filter(|line| line.starts_with("GRANT ") && line.contains(account))
             .filter(|line| !line.contains("performance_schema"))
-            .map(|line| line.trim_end_matches(';').replace(account, "ACCOUNT"))
-            .collect();
+            .map(|line| line.trim_end_matches(';').replace(account, "ACCOUNT"));
+        let grants: Vec<String> = grants.collect();
         assert!(!grants.is_empty(), "{account}: {outcome:?}");
         grants
     })
@@ -60,13 +56,9 @@ fn the_printed_grants_are_enough_for_setup_exec_and_status() {
         let holder = Holder::on(&limited, &["--ttl", "8s"]);
         eventually("the lease is renewed", || renewals(&database) > 0);
         assert_eq!(holder.end().status, Some(3));
+        let name = &database.name;
         let tables = ["success", "lock", "history", "schema", "waiter"];
-        let reading = tables.map(|table| {
-            format!(
-                "GRANT SELECT ON `{}`.dlock_{table} TO ACCOUNT",
-                database.name
-            )
-        });
+        let reading = tables.map(|it| format!("GRANT SELECT ON `{name}`.dlock_{it} TO ACCOUNT"));
         let reader = account(&database, "reader", &reading);
         for account in [&limited, &reader] {
             let outcome = Dlock::on(account, ["status", "init"]).run();
@@ -82,23 +74,46 @@ fn the_printed_grants_are_enough_for_setup_exec_and_status() {
 }
 
 #[test]
-fn a_missing_create_grant_is_reported_once_with_setup_print() {
+fn a_missing_create_grant_is_reported_once_and_before_missing_grants() {
     on_each(|flavour| {
         let database = shared(flavour).database("no_create");
         let name = &database.name;
-        let grant = format!("GRANT SELECT, INSERT, UPDATE ON `{name}`.* TO ACCOUNT");
-        let limited = account(&database, "limited", &[grant]);
-        for words in ["exec -a init -- echo ran", "setup"] {
-            let outcome = Dlock::on(&limited, words.split(' ')).run();
+        let limited = |user, rights: &str| {
+            let grant = format!("GRANT {rights} ON `{name}`.* TO ACCOUNT");
+            account(&database, user, &[grant])
+        };
+        let (writer, reader) = (
+            limited("w", "SELECT, INSERT, UPDATE"),
+            limited("r", "SELECT"),
+        );
+        let run = |account: &Database, words: &str| Dlock::on(account, words.split(' ')).run();
+        let exec = "exec -a init -- echo ran";
+        for account in [&writer, &reader] {
             let why = format!(
                 "dlock: the database {name} does not have all tables of dlock, and {} may not create them (",
-                limited.user
+                account.user
             );
-            outcome.expect(77, "", &why);
-            outcome.expect(77, "", "; dlock setup --print, with the same settings, ");
-            let count = outcome.stderr.matches(" may not create ").count();
-            assert_eq!(count, 1, "{outcome:?}");
+            for words in [exec, "setup"] {
+                let outcome = run(account, words);
+                outcome.expect(77, "", &why);
+                outcome.expect(77, "", "; dlock setup --print, with the same settings, ");
+                let count = |text| outcome.stderr.matches(text).count();
+                let counts = [" may not create ", "setup"].map(count);
+                assert_eq!(counts, [1, 1], "{outcome:#?}");
+                assert!(outcome.stderr.len() < 500, "{outcome:#?}");
+            }
         }
+        let printed = run(&reader, "setup --print").stdout;
+        let grant = format!("`{name}`.dlock_lock TO '{}'", reader.user);
+        assert!(printed.contains(&grant), "{printed}");
+        run(&database, "setup").expect(0, "", "in place");
+        let outcome = run(&reader, exec);
+        outcome.expect(
+            77,
+            "",
+            "dlock setup --print shows the tables and the grants",
+        );
+        assert!(!outcome.stderr.contains("may not create"), "{outcome:#?}");
     });
 }
 
@@ -117,17 +132,13 @@ fn execute_printout(server: &Server, options: &[&str], client: &[&str]) {
         .spawn()
         .expect("the client runs");
     let mut input = mysql.stdin.take().expect("a pipe");
-    input
-        .write_all(printed.stdout.as_bytes())
-        .expect("the client reads");
+    let written = input.write_all(printed.stdout.as_bytes());
+    written.expect("the client reads");
     drop(input);
     let outcome = mysql.wait_with_output().expect("the client ends");
     let why = String::from_utf8_lossy(&outcome.stderr);
-    assert!(
-        outcome.status.success(),
-        "{options:?}: {why}\n{}",
-        printed.stdout
-    );
+    let is_executed = outcome.status.success();
+    assert!(is_executed, "{options:?}: {why}\n{}", printed.stdout);
 }
 
 on_each_flavour!(the_printed_statements_can_be_executed_on_a_fresh_server);
@@ -151,10 +162,8 @@ fn the_printed_statements_can_be_executed_on_a_fresh_server(flavour: Flavour) {
         locked.expect(77, "", "' IDENTIFIED BY '…' ACCOUNT UNLOCK");
         let (_, user) = settings[1].split_once('=').expect("an option with a value");
         let account = format!("'{}'@'%'", user.replace('\'', "''"));
-        run(
-            &server,
-            &format!("ALTER USER {account} IDENTIFIED BY 'p' ACCOUNT UNLOCK"),
-        );
+        let unlock = format!("ALTER USER {account} IDENTIFIED BY 'p' ACCOUNT UNLOCK");
+        run(&server, &unlock);
         let dlock = |words| dlock(words).env("DLOCK_PASSWORD", "p").run();
         dlock(exec).expect(0, "", "");
         dlock("setup").expect(0, "", "the tables are in place");

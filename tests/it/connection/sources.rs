@@ -11,7 +11,6 @@ use testkit::command::Stage;
 use testkit::servers::{Flavour, shared};
 
 use super::{all_reach, bare};
-use crate::doctor::execute;
 use crate::pid_one::{namespaces, unshare};
 
 /// Writes `text` to the file `name`, which only its owner can read, and returns the path of the file.
@@ -29,12 +28,9 @@ const PASSWORD: &str = r#"p@/?#% "'\é[]"#;
 fn settings_come_from_urls_flags_variables_and_files() {
     let server = shared(Flavour::of_this_test());
     let mut database = server.database("settings");
+    let user = &database.user;
     let quoted = PASSWORD.replace('\\', "\\\\").replace('\'', "\\'");
-    let alter = format!(
-        "ALTER USER '{}'@'%' IDENTIFIED BY '{quoted}'",
-        database.user
-    );
-    execute(&database, &alter);
+    database.execute(format!("ALTER USER '{user}'@'%' IDENTIFIED BY '{quoted}'"));
     database.password = PASSWORD.bytes().fold(String::new(), |mut all, byte| {
         write!(all, "%{byte:02X}").expect("writing to a String cannot fail");
         all
@@ -55,66 +51,38 @@ fn settings_come_from_urls_flags_variables_and_files() {
             .env("DLOCK_DATABASE", name)
             .env("DLOCK_PASSWORD", PASSWORD)
     };
+    let with_server = |host: &str, port: &str| {
+        let dlock = with_account().env("DLOCK_HOST", host);
+        dlock.env("DLOCK_PORT", port)
+    };
+    let by_flags = |option: &str, file: &PathBuf| {
+        let dlock = bare().args(server_flags).args(account_flags);
+        dlock.arg(option).arg(file)
+    };
+    let by_url = |url: &str| bare().env("DLOCK_URL", url);
+    let socket = server.socket();
+    // No process listens on port 1, so a connection over TCP fails.
+    let closed = by_url(&database.url_at("localhost:1"));
+    let over_variables = with_server("192.0.2.1", "1");
     let runs = [
         ("url by flag", bare().arg("--url").arg(&url)),
-        (
-            "option file",
-            bare()
-                .args(server_flags)
-                .args(account_flags)
-                .arg("--defaults-file")
-                .arg(options),
-        ),
-        ("url by variable", bare().env("DLOCK_URL", &url)),
+        ("option file", by_flags("--defaults-file", &options)),
+        ("url by variable", by_url(&url)),
         ("url by file", bare().arg("--url-file").arg(&file)),
-        (
-            "url by file by variable",
-            bare().env("DLOCK_URL_FILE", &file),
-        ),
+        ("by variable of a file", bare().env("DLOCK_URL_FILE", &file)),
         ("before the subcommand", Dlock::new(["--url", &url, "exec"])),
-        (
-            "flags",
-            bare()
-                .args(server_flags)
-                .args(account_flags)
-                .arg("--password-file")
-                .arg(&line),
-        ),
-        (
-            "flags over variables",
-            with_account()
-                .env("DLOCK_HOST", "192.0.2.1")
-                .env("DLOCK_PORT", "1")
-                .args(server_flags),
-        ),
-        (
-            "variables",
-            with_account()
-                .env("DLOCK_HOST", "127.0.0.1")
-                .env("DLOCK_PORT", &port),
-        ),
-        (
-            "socket by variable",
-            with_account().env("DLOCK_SOCKET", server.socket()),
-        ),
-        (
-            // No process listens on port 1, so a connection over TCP fails.
-            "socket by flag over url",
-            bare()
-                .env("DLOCK_URL", database.url_at("localhost:1"))
-                .arg("--socket")
-                .arg(server.socket()),
-        ),
-        (
-            "socket by url",
-            bare().env("DLOCK_URL", database.socket_url()),
-        ),
+        ("flags", by_flags("--password-file", &line)),
+        ("over variables", over_variables.args(server_flags)),
+        ("variables", with_server("127.0.0.1", &port)),
+        ("socket", with_account().env("DLOCK_SOCKET", socket)),
+        ("socket by flag", closed.arg("--socket").arg(socket)),
+        ("socket by url", by_url(&database.socket_url())),
     ];
     all_reach(&database, runs);
 }
 
 #[test]
-fn an_option_file_provides_settings_by_group_and_by_include() {
+fn settings_come_from_option_files_and_the_files_of_the_user_and_the_machine() {
     let server = shared(Flavour::of_this_test());
     let database = server.database("options");
     let stage = Stage::new();
@@ -132,11 +100,24 @@ fn an_option_file_provides_settings_by_group_and_by_include() {
     let by_socket = format!("[client]\nsocket = {socket}\n{account}{dlock}");
     let by_socket = private(&stage, "socket", &by_socket);
     let run = |file: &PathBuf| bare().arg("--defaults-file").arg(file);
+    // The file of the user, and the file of the machine.
+    let server = format!("{dlock}host=127.0.0.1\nport={port}\n");
+    let account = format!("user={user}\npassword={password}\n");
+    user_folder(&stage, "home/.config", &format!("{server}{account}"));
+    let account = user_folder(&stage, "account", &format!("[dlock]\n{account}"));
+    let system = private(&stage, "system", &format!("{server}user=nobody\n"));
+    let invalid = user_folder(&stage, "invalid", "rubbish\n");
+    let home = bare().env("XDG_CONFIG_HOME", "");
+    let both = with_system_file(&system).env("XDG_CONFIG_HOME", account);
+    let url_over = bare().env("XDG_CONFIG_HOME", invalid);
     let runs = [
         ("dlock over client", run(&over)),
         ("included", run(&including)),
         ("socket", run(&by_socket)),
         ("by variable", bare().env("DLOCK_DEFAULTS_FILE", &over)),
+        ("user in home", home.env("HOME", stage.path("home"))),
+        ("account of the user, server of the system", both),
+        ("url over user", url_over.env("DLOCK_URL", database.url())),
     ];
     all_reach(&database, runs);
 }
@@ -161,65 +142,27 @@ fn with_system_file(file: &Path) -> Dlock {
 }
 
 #[test]
-fn settings_come_from_the_file_of_the_user_and_the_file_of_the_machine() {
-    let database = shared(Flavour::of_this_test()).database("config");
-    let stage = Stage::new();
-    let (name, user, password) = (&database.name, &database.user, &database.password);
-    let server = format!(
-        "[dlock]\nhost=127.0.0.1\nport={}\ndatabase={name}\n",
-        database.port
-    );
-    let account = format!("user={user}\npassword={password}\n");
-    user_folder(&stage, "home/.config", &format!("{server}{account}"));
-    let account = user_folder(&stage, "account", &format!("[dlock]\n{account}"));
-    let system = private(&stage, "system", &format!("{server}user=nobody\n"));
-    let invalid = user_folder(&stage, "invalid", "rubbish\n");
-    let runs = [
-        (
-            "user in home",
-            bare()
-                .env("XDG_CONFIG_HOME", "")
-                .env("HOME", stage.path("home")),
-        ),
-        (
-            "account of the user, server of the system",
-            with_system_file(&system).env("XDG_CONFIG_HOME", account),
-        ),
-        (
-            "url over user",
-            bare()
-                .env("XDG_CONFIG_HOME", invalid)
-                .env("DLOCK_URL", database.url()),
-        ),
-    ];
-    all_reach(&database, runs);
-}
-
-#[test]
 fn doctor_shows_where_each_setting_is_set() {
     let database = shared(Flavour::MariaDb).database("origins");
     let stage = Stage::new();
-    let text = format!(
-        "[dlock]\nhost = 127.0.0.1\nport = 1\nuser = {}\n",
-        database.user
-    );
+    let (port, user, name) = (database.port, &database.user, &database.name);
+    let text = format!("[dlock]\nhost = 127.0.0.1\nport = 1\nuser = {user}\n");
     let folder = user_folder(&stage, "config", &text);
     let file = folder.join("dlock/dlock.cnf").display().to_string();
-    let outcome = Dlock::new(["doctor", "--port", &database.port.to_string()])
+    let outcome = Dlock::new(["doctor", "--port", &port.to_string()])
         .env("XDG_CONFIG_HOME", &folder)
-        .env("DLOCK_DATABASE", &database.name)
+        .env("DLOCK_DATABASE", name)
         .env("DLOCK_PASSWORD", &database.password)
         .run();
     let wanted = format!(
         "set   host          127.0.0.1, from {file}:2\n\
-         set   port          {}, from --port\n\
-         set   user          {}, from {file}:4\n\
+         set   port          {port}, from --port\n\
+         set   user          {user}, from {file}:4\n\
          set   password      from DLOCK_PASSWORD\n\
-         set   database      {}, from DLOCK_DATABASE\n\
+         set   database      {name}, from DLOCK_DATABASE\n\
          set   ssl-mode      disabled, the default\n\
          set   config-file   {file} is read\n\
-         ok    processes",
-        database.port, database.user, database.name
+         ok    processes"
     );
     assert!(outcome.stdout.starts_with(&wanted), "{outcome:#?}");
     assert!(!outcome.stdout.contains(&database.password), "{outcome:#?}");
@@ -230,8 +173,8 @@ fn setup_prints_statements_for_the_database_in_the_config_file() {
     let stage = Stage::new();
     let print = |name: &str, text: &str| {
         let folder = user_folder(&stage, name, text);
-        let dlock = Dlock::new(["setup", "--print"]).env("XDG_CONFIG_HOME", folder);
-        dlock.run()
+        let dlock = Dlock::new(["setup", "--print"]);
+        dlock.env("XDG_CONFIG_HOME", folder).run()
     };
     let outcome = print("config", "[dlock]\ndatabase = locks_of_app\n");
     assert_eq!(outcome.status, Some(0), "{outcome:#?}");

@@ -1,17 +1,12 @@
-//! Tests of dlock's tables. The first exec creates the tables, and no command changes existing tables.
+//! The first exec creates dlock's tables. `versions` tests that no command but setup changes existing tables.
 
 use std::fs;
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
 use testkit::servers::shared;
 
-use crate::doctor::execute;
 use crate::faults::on_each;
-
-/// The rows that no refused command may change.
-type Rows = Vec<(Vec<u8>, u64, Option<Vec<u8>>)>;
 
 #[test]
 fn concurrent_first_execs_create_the_tables_and_all_run() {
@@ -29,62 +24,11 @@ fn concurrent_first_execs_create_the_tables_and_all_run() {
         }
         let ran = fs::read_to_string(count).expect("the file exists");
         assert_eq!(ran, "8\n", "{flavour}");
-        let mut root = database.admin_conn();
-        let tables: Vec<String> = root.query("SHOW TABLES").expect("root may read");
-        assert_eq!(
-            tables.join(" "),
-            "dlock_fence dlock_history dlock_lock dlock_schema dlock_slot dlock_success dlock_waiter",
-            "{flavour}"
-        );
-        let versions: Vec<u32> =
-            (root.query("SELECT version FROM dlock_schema")).expect("root may read");
+        let tables: Vec<String> = database.rows("SHOW TABLES");
+        let wanted = "fence history lock schema slot success waiter".split(' ');
+        let wanted: Vec<String> = wanted.map(|it| format!("dlock_{it}")).collect();
+        assert_eq!(tables, wanted, "{flavour}");
+        let versions: Vec<u32> = database.rows("SELECT version FROM dlock_schema");
         assert_eq!(versions, [3], "{flavour}");
-    });
-}
-
-#[test]
-fn existing_tables_are_not_changed_and_not_used_if_they_have_another_version() {
-    on_each(|flavour| {
-        let database = shared(flavour).database("version");
-        let setup = || Dlock::on(&database, ["setup"]).run();
-        let exec = |action| Dlock::on(&database, ["exec", "-a", action, "--", "echo", "ran"]).run();
-        setup().expect(0, "", "the tables are in place");
-        exec("init").expect(0, "ran\n", "");
-        let rows = || -> Rows {
-            let query = "SELECT action, token, owner_id FROM dlock_lock";
-            database.admin_conn().query(query).expect("root may read")
-        };
-        let before = rows();
-        assert_eq!(before.len(), 1, "{flavour}");
-        setup().expect(0, "", "the tables are in place");
-        assert_eq!(rows(), before, "{flavour}");
-        for (version, advice) in [
-            (
-                "UPDATE dlock_schema SET version=4,min_version=4",
-                "use a newer dlock",
-            ),
-            (
-                "UPDATE dlock_schema SET version=0,min_version=0",
-                "run dlock setup with this version of dlock",
-            ),
-            (
-                "INSERT INTO dlock_schema VALUES (2,7,7)",
-                "use a newer dlock",
-            ),
-            ("DELETE FROM dlock_schema", "run dlock setup"),
-        ] {
-            execute(&database, version);
-            for action in ["init", "new"] {
-                exec(action).expect(78, "", advice);
-            }
-            for words in ["status", "history", "forget -a init --once"] {
-                let outcome = Dlock::on(&database, words.split(' ')).run();
-                outcome.expect(78, "", advice);
-            }
-            assert_eq!(rows(), before, "{flavour}, {version}");
-        }
-        // dlock setup, which the last message advises, fixes the tables.
-        setup().expect(0, "", "the tables are in place");
-        exec("init").expect(0, "ran\n", "");
     });
 }

@@ -4,7 +4,7 @@ use testkit::cli_runner::Dlock;
 use testkit::on_each_series;
 use testkit::servers::{Database, Flavour, Series, shared};
 
-use super::{Findings, account_without_grants, execute, grant, set_up};
+use super::{Findings, account_without_grants, grant};
 
 /// Returns the privileges that `dlock setup --print` prints for exec, as pairs of a table and its privileges.
 fn printed_grants(database: &Database) -> Vec<(String, Vec<String>)> {
@@ -20,7 +20,7 @@ fn printed_grants(database: &Database) -> Vec<(String, Vec<String>)> {
 
 on_each_series!(each_missing_grant_is_found_and_the_fix_grants_it);
 fn each_missing_grant_is_found_and_the_fix_grants_it(series: Series) {
-    let database = set_up(shared(series));
+    let database = shared(series).set_up("doctor");
     let account = account_without_grants(&database, "poor");
     let user = &account.user;
     let grants = printed_grants(&database);
@@ -33,14 +33,13 @@ fn each_missing_grant_is_found_and_the_fix_grants_it(series: Series) {
     let fix = findings.reports("grants", "fail", "missing: ");
     assert_eq!(findings.status, 78);
     for statement in fix.split_inclusive(';') {
-        execute(&database, statement);
+        database.execute(statement);
     }
     Findings::on(&account).are_good_except(&[]);
     for (table, rights) in &grants {
         let bare = table.rsplit('.').next().expect("a name");
         for right in rights {
-            let revoke = format!("REVOKE {right} ON {table} FROM '{user}'@'%'");
-            execute(&database, &revoke);
+            database.execute(format!("REVOKE {right} ON {table} FROM '{user}'@'%'"));
             let findings = Findings::on(&account);
             // If an earlier fix had not worked, its privilege would also be missing.
             let fact = format!("missing: {right} on {bare}");
@@ -48,47 +47,40 @@ fn each_missing_grant_is_found_and_the_fix_grants_it(series: Series) {
             assert_eq!(findings.fact("grants"), fact);
             assert_eq!(findings.status, 78);
             findings.are_good_except(&["grants", "tables"]);
-            execute(&database, &fix);
+            database.execute(fix);
         }
     }
     Findings::on(&account).are_good_except(&[]);
-}
 
-#[test]
-fn a_grant_through_a_role_or_on_the_whole_server_counts() {
-    for series in Series::ALL {
-        let database = set_up(shared(series));
-        let name = &database.name;
-        let by_role = account_without_grants(&database, "role");
-        let user = &by_role.user;
-        let role = format!("r_{user}");
-        let before_user = match series.flavour() {
-            Flavour::MariaDb => "FOR",
-            Flavour::MySql => "TO",
-        };
-        for statement in [
-            format!("CREATE ROLE {role}"),
-            format!("GRANT ALL ON `{name}`.* TO {role}"),
-            format!("GRANT {role} TO '{user}'@'%'"),
-            format!("SET DEFAULT ROLE {role} {before_user} '{user}'@'%'"),
-        ] {
-            execute(&database, &statement);
-        }
-        Findings::on(&by_role).are_good_except(&[]);
-        let everywhere = account_without_grants(&database, "all");
-        grant(&everywhere, "SELECT, INSERT, UPDATE, DELETE ON *.*");
-        Findings::on(&everywhere).are_good_except(&[]);
+    // A grant through a role and a grant on the whole server count.
+    let by_role = account_without_grants(&database, "role");
+    let (name, user) = (&database.name, &by_role.user);
+    let before_user = match series.flavour() {
+        Flavour::MariaDb => "FOR",
+        Flavour::MySql => "TO",
+    };
+    for statement in [
+        format!("CREATE ROLE r_{user}"),
+        format!("GRANT ALL ON `{name}`.* TO r_{user}"),
+        format!("GRANT r_{user} TO '{user}'@'%'"),
+        format!("SET DEFAULT ROLE r_{user} {before_user} '{user}'@'%'"),
+    ] {
+        database.execute(statement);
     }
+    Findings::on(&by_role).are_good_except(&[]);
+    let everywhere = account_without_grants(&database, "all");
+    grant(&everywhere, "SELECT, INSERT, UPDATE, DELETE ON *.*");
+    Findings::on(&everywhere).are_good_except(&[]);
 }
 
 #[test]
 fn a_low_session_limit_is_reported_before_it_is_reached() {
     for flavour in Flavour::ALL {
-        let database = set_up(shared(flavour));
+        let database = shared(flavour).set_up("doctor");
         let user = &database.user;
         for (limit, status) in [(2, "fail"), (10, "warn")] {
-            let alter = format!("ALTER USER '{user}'@'%' WITH MAX_USER_CONNECTIONS {limit}");
-            execute(&database, &alter);
+            let limited = format!("ALTER USER '{user}'@'%' WITH MAX_USER_CONNECTIONS {limit}");
+            database.execute(limited);
             let fact = format!(", and 1 of {limit} for this account");
             Findings::on(&database).reports("connections", status, &fact);
         }

@@ -6,17 +6,15 @@ use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, Series, Server, shared};
 
 use super::session_user::assert_missing_list_is_reported;
-use super::{Findings, contents, execute, grant, set_up};
+use super::{Findings, contents, grant};
 
 #[test]
 fn a_good_server_passes_all_checks_and_is_not_changed() {
     for series in Series::ALL {
-        let database = set_up(shared(series));
-        Dlock::on(&database, ["exec", "-a", "init", "--", "true"])
-            .run()
-            .expect(0, "", "");
-        execute(
-            &database,
+        let database = shared(series).set_up("doctor");
+        let exec = ["exec", "-a", "init", "--", "true"];
+        Dlock::on(&database, exec).run().expect(0, "", "");
+        database.execute(
             "INSERT INTO dlock_waiter (action,owner_id,holder,host,pid,user,note,polls,server,session_id,\
              account,enqueued_at,last_seen_at) VALUES ('x','y','','',1,'','',0,'',1,'',NOW(),NOW())",
         );
@@ -34,12 +32,9 @@ fn a_good_server_passes_all_checks_and_is_not_changed() {
         assert_eq!((text.status, text.stderr.as_str()), (Some(0), ""));
         let lines: Vec<&str> = text.stdout.lines().collect();
         let first = lines.iter().find(|line| !line.starts_with("set "));
-        assert!(
-            first.is_some_and(|line| line.starts_with("ok    processes     /proc")),
-            "{text:#?}"
-        );
-        let (last, _) = lines.split_last().expect("doctor prints lines");
-        assert!(last.starts_with("0 failed, "), "{text:#?}");
+        let is_first = first.is_some_and(|it| it.starts_with("ok    processes     /proc"));
+        let is_last = lines.last().is_some_and(|it| it.starts_with("0 failed, "));
+        assert!(is_first && is_last, "{text:#?}");
         // All checks are also ok over the Unix socket.
         Findings::at(&database.socket_url()).are_good_except(&[]);
     }
@@ -47,14 +42,13 @@ fn a_good_server_passes_all_checks_and_is_not_changed() {
 
 #[test]
 fn a_server_with_a_small_pool_and_without_a_galera_provider_is_a_single_server() {
-    let options = [
+    let pool = [
         "--thread-handling=pool-of-threads",
         "--thread-pool-max-threads=20",
-        "--wsrep-on=ON",
-        "--binlog-format=ROW",
     ];
+    let options = [&pool[..], &["--wsrep-on=ON", "--binlog-format=ROW"]].concat();
     let server = Server::start(Flavour::MariaDb, &options);
-    let findings = Findings::on(&set_up(&server));
+    let findings = Findings::on(&server.set_up("doctor"));
     let pool = "a pool of at most 20 threads for 151 connections";
     findings.reports("connections", "warn", pool);
     findings.reports("cluster", "ok", "a single server");
@@ -72,18 +66,15 @@ fn server_settings_are_checked(flavour: Flavour) {
         }
     };
     let server = Server::start(flavour, &options);
-    let database = set_up(&server);
+    let database = server.set_up("doctor");
     Findings::on(&database).are_good_except(&[]);
     let set = |name: &str, value: &str| {
-        let before: Vec<(String, String)> = database
-            .admin_conn()
-            .query(format!("SHOW GLOBAL VARIABLES LIKE '{name}'"))
-            .expect("root has the privilege");
+        let show = format!("SHOW GLOBAL VARIABLES LIKE '{name}'");
+        let (_, before): (String, String) = database.row(show);
         let is_number = value.parse::<f64>().is_ok();
         let quote = if is_number { "" } else { "'" };
-        let set = format!("SET GLOBAL {name}={quote}{value}{quote}");
-        execute(&database, &set);
-        before[0].1.clone()
+        database.execute(format!("SET GLOBAL {name}={quote}{value}{quote}"));
+        before
     };
     let limit = match flavour {
         Flavour::MariaDb => "max_statement_time",
@@ -113,9 +104,8 @@ fn server_settings_are_checked(flavour: Flavour) {
     }
     // While a backup blocks all writes, doctor skips the check of the privileges and reports no missing privilege.
     let mut backup = server.admin();
-    backup
-        .query_drop("FLUSH TABLES WITH READ LOCK")
-        .expect("root has the privilege");
+    let locked = backup.query_drop("FLUSH TABLES WITH READ LOCK");
+    locked.expect("root has the privilege");
     let findings = Findings::on(&database);
     findings.reports("grants", "skip", "imeout");
     findings.are_good_except(&["grants"]);

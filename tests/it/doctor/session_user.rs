@@ -7,7 +7,7 @@ use testkit::cli_runner::Dlock;
 use testkit::on_each_series;
 use testkit::servers::{Database, Flavour, SESSIONS, Series, Server, shared};
 
-use super::{Findings, account_without_grants, execute, grant, set_up};
+use super::{Findings, account_without_grants, grant};
 
 const CHECK: &str = "session-user";
 
@@ -30,9 +30,8 @@ fn sees_and_ends(account: &Database, target: &Database) -> (bool, bool) {
     let target = log_in(target);
     let session = target.connection_id();
     let mut own = log_in(account);
-    let seen: Option<u64> = own
-        .query_first(format!("SELECT id FROM {SESSIONS} AS p WHERE id={session}"))
-        .expect("every account can read the list");
+    let seen = format!("SELECT id FROM {SESSIONS} AS p WHERE id={session}");
+    let seen: Option<u64> = own.query_first(seen).expect("all can read the list");
     let ended = own.query_drop(format!("KILL {session}"));
     (seen.is_some(), ended.is_ok())
 }
@@ -59,18 +58,18 @@ fn finding_is_true_and_the_fix_works(account: &Database, target: &Database) {
     let fact = format!("{}@% {fact} {user}", account.user);
     let fix = findings(account, user).reports(CHECK, status, &fact);
     if status == "warn" {
-        execute(account, &fix);
+        account.execute(&fix);
         assert_eq!(sees_and_ends(account, target), (true, true), "{fix}");
     }
 }
 
-on_each_series!(each_combination_of_privileges_has_a_true_finding_and_a_working_fix);
-fn each_combination_of_privileges_has_a_true_finding_and_a_working_fix(series: Series) {
-    let database = set_up(shared(series));
+on_each_series!(findings_about_privileges_are_true_and_their_fixes_work);
+fn findings_about_privileges_are_true_and_their_fixes_work(series: Series) {
+    let database = shared(series).set_up("doctor");
     let target = account(&database, "app");
-    let end = match series.flavour() {
-        Flavour::MariaDb => "CONNECTION ADMIN",
-        Flavour::MySql => "CONNECTION_ADMIN",
+    let (end, set_default) = match series.flavour() {
+        Flavour::MariaDb => ("CONNECTION ADMIN", "FOR"),
+        Flavour::MySql => ("CONNECTION_ADMIN", "TO"),
     };
     let ends = format!("PROCESS, {end}");
     let privileges = ["", "PROCESS", end, "SUPER", "PROCESS, SUPER", &ends, "ALL"];
@@ -81,16 +80,7 @@ fn each_combination_of_privileges_has_a_true_finding_and_a_working_fix(series: S
         }
         finding_is_true_and_the_fix_works(&account, &target);
     }
-}
-
-on_each_series!(privileges_count_only_if_they_are_in_effect);
-fn privileges_count_only_if_they_are_in_effect(series: Series) {
-    let database = set_up(shared(series));
-    let target = account(&database, "app");
-    let (end, set_default) = match series.flavour() {
-        Flavour::MariaDb => ("CONNECTION ADMIN", "FOR"),
-        Flavour::MySql => ("CONNECTION_ADMIN", "TO"),
-    };
+    // Privileges count only if they are in effect.
     let (inactive, active) = (account(&database, "off"), account(&database, "on"));
     let (off, on) = (&inactive.user, &active.user);
     for statement in [
@@ -102,13 +92,12 @@ fn privileges_count_only_if_they_are_in_effect(series: Series) {
         format!("GRANT outer_{on} TO '{on}'@'%'"),
         format!("SET DEFAULT ROLE outer_{on} {set_default} '{on}'@'%'"),
     ] {
-        execute(&database, &statement);
+        database.execute(statement);
     }
     // The name of a column looks like a privilege on the whole server.
     let hostile = account(&database, "column");
     let column = "`PROCESS, SUPER ON *.* TO x`";
-    let table = format!("CREATE TABLE hostile ({column} INT PRIMARY KEY)");
-    execute(&database, &table);
+    database.execute(format!("CREATE TABLE hostile ({column} INT PRIMARY KEY)"));
     let select = format!("SELECT ({column}) ON `{}`.hostile", hostile.name);
     grant(&hostile, &select);
     for (account, is_able) in [(active, true), (inactive, false), (hostile, false)] {
@@ -120,7 +109,7 @@ fn privileges_count_only_if_they_are_in_effect(series: Series) {
 
 #[test]
 fn sessions_of_an_account_with_system_user_can_be_ended_only_with_system_user() {
-    let database = set_up(shared(Flavour::MySql));
+    let database = shared(Flavour::MySql).set_up("doctor");
     let (target, account) = (account(&database, "sys"), account(&database, "dba"));
     grant(&target, "SYSTEM_USER ON *.*");
     grant(&account, "PROCESS, CONNECTION_ADMIN ON *.*");
@@ -139,7 +128,7 @@ fn sessions_of_an_account_with_system_user_can_be_ended_only_with_system_user() 
 #[test]
 fn sessions_of_the_own_account_need_no_privilege() {
     for series in Series::ALL {
-        let database = set_up(shared(series));
+        let database = shared(series).set_up("doctor");
         let user = &database.user;
         assert_eq!(sees_and_ends(&database, &database), (true, true));
         let found = findings(&database, user);
@@ -154,7 +143,7 @@ fn sessions_of_the_own_account_need_no_privilege() {
 /// Asserts that doctor reports that `server`, a MySQL server without the performance schema, lists no sessions.
 #[track_caller]
 pub(super) fn assert_missing_list_is_reported(server: &Server) {
-    let database = set_up(server);
+    let database = server.set_up("doctor");
     let found = findings(&database, &database.user);
     let fix = found.reports(CHECK, "warn", "the server does not list sessions");
     assert!(fix.contains("performance_schema=ON"), "{fix}");

@@ -3,49 +3,39 @@
 use testkit::on_each_series;
 use testkit::servers::{Series, shared};
 
-use super::{Findings, account_without_grants, contents, execute, grant, set_up, set_up_again};
+use super::{Findings, account_without_grants, contents, grant};
 
 on_each_series!(an_altered_table_is_found);
 fn an_altered_table_is_found(series: Series) {
-    let database = set_up(shared(series));
+    let database = shared(series).set_up("doctor");
+    let position = "column position bigint unsigned not null auto_increment";
+    let action =
+        "MODIFY action VARCHAR(200) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci NOT NULL";
+    let (owner, no_null) = (
+        "column owner_id varbinary(16) null",
+        "MODIFY owner_id VARBINARY(16) NOT NULL",
+    );
+    let key = [("DROP KEY queue", "key (action,position)")];
+    let waiter = [
+        ("MODIFY position BIGINT UNSIGNED NOT NULL", position),
+        ("DROP KEY owner_id", "unique key (owner_id)"),
+    ];
+    let expires_at = "column expires_at datetime(6) null";
+    let lock = [
+        ("ENGINE=MyISAM", "engine innodb"),
+        (action, "column action varbinary(255) not null"),
+        ("MODIFY expires_at DATETIME NULL", expires_at),
+        (no_null, owner),
+        ("DROP COLUMN note", "column note varbinary(1023) not null"),
+    ];
     for (table, changes) in [
-        (
-            "dlock_waiter",
-            &[("DROP KEY queue", "key (action,position)")][..],
-        ),
-        (
-            "dlock_waiter",
-            &[
-                (
-                    "MODIFY position BIGINT UNSIGNED NOT NULL",
-                    "column position bigint unsigned not null auto_increment",
-                ),
-                ("DROP KEY owner_id", "unique key (owner_id)"),
-            ],
-        ),
-        (
-            "dlock_lock",
-            &[
-                ("ENGINE=MyISAM", "engine innodb"),
-                (
-                    "MODIFY action VARCHAR(200) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci NOT NULL",
-                    "column action varbinary(255) not null",
-                ),
-                (
-                    "MODIFY expires_at DATETIME NULL",
-                    "column expires_at datetime(6) null",
-                ),
-                (
-                    "MODIFY owner_id VARBINARY(16) NOT NULL",
-                    "column owner_id varbinary(16) null",
-                ),
-                ("DROP COLUMN note", "column note varbinary(1023) not null"),
-            ],
-        ),
+        ("dlock_waiter", &key[..]),
+        ("dlock_waiter", &waiter),
+        ("dlock_lock", &lock),
     ] {
         let alter: Vec<&str> = changes.iter().map(|(change, _)| *change).collect();
         let alter = format!("ALTER TABLE {table} {}", alter.join(", "));
-        execute(&database, &alter);
+        database.execute(&alter);
         let findings = Findings::on(&database);
         findings.are_good_except(&["tables", "grants"]);
         for (_, missing) in changes {
@@ -61,40 +51,14 @@ fn an_altered_table_is_found(series: Series) {
             assert_eq!(findings.status, code, "{alter}: {findings:#?}");
         }
         assert_eq!(findings.status("tables").len(), changes.len());
-        execute(&database, &format!("DROP TABLE {table}"));
-        set_up_again(&database);
+        database.execute(format!("DROP TABLE {table}"));
+        database.set_up();
     }
     Findings::on(&database).are_good_except(&[]);
 }
 
 #[test]
-fn a_table_of_another_version_is_found() {
-    for series in Series::ALL {
-        let database = set_up(shared(series));
-        for (change, fact) in [
-            (
-                "UPDATE dlock_schema SET version=99,min_version=99",
-                "schema version 99",
-            ),
-            ("UPDATE dlock_schema SET version=0", "schema version 99"),
-            (
-                "INSERT INTO dlock_schema VALUES (2,98,98)",
-                "more than one row",
-            ),
-            ("DELETE FROM dlock_schema", "dlock_schema is empty"),
-        ] {
-            execute(&database, change);
-            let findings = Findings::on(&database);
-            findings.reports("tables", "fail", fact);
-            assert_eq!(findings.status, 78);
-        }
-        execute(&database, "ALTER TABLE dlock_lock ADD seal INT NOT NULL");
-        Findings::on(&database).reports("tables", "fail", "has a column seal");
-    }
-}
-
-#[test]
-fn missing_tables_fail_only_if_the_account_cannot_create_them() {
+fn tables_of_another_version_and_missing_tables_are_found() {
     for series in Series::ALL {
         let database = shared(series).database("doctor");
         let findings = Findings::on(&database);
@@ -106,15 +70,33 @@ fn missing_tables_fail_only_if_the_account_cannot_create_them() {
         let account = account_without_grants(&database, "poor");
         let all = format!("SELECT, INSERT, UPDATE, DELETE ON `{}`.*", account.name);
         grant(&account, &all);
+        // The account cannot create them.
         let findings = Findings::on(&account);
         findings.reports("tables", "fail", "missing: dlock_schema, ");
         assert_eq!(findings.status, 78);
         assert_eq!(contents(&database), []);
 
         // If only one table is missing, doctor reports only that table.
-        set_up_again(&database);
-        execute(&database, "DROP TABLE dlock_waiter");
+        database.set_up();
+        database.execute("DROP TABLE dlock_waiter");
         let findings = Findings::on(&account);
         assert_eq!(findings.fact("tables"), "missing: dlock_waiter");
+
+        database.set_up();
+        let newer = "UPDATE dlock_schema SET version=99,min_version=99";
+        let second = "INSERT INTO dlock_schema VALUES (2,98,98)";
+        for (change, fact) in [
+            (newer, "schema version 99"),
+            ("UPDATE dlock_schema SET version=0", "schema version 99"),
+            (second, "more than one row"),
+            ("DELETE FROM dlock_schema", "dlock_schema is empty"),
+        ] {
+            database.execute(change);
+            let findings = Findings::on(&database);
+            findings.reports("tables", "fail", fact);
+            assert_eq!(findings.status, 78);
+        }
+        database.execute("ALTER TABLE dlock_lock ADD seal INT NOT NULL");
+        Findings::on(&database).reports("tables", "fail", "has a column seal");
     }
 }

@@ -4,11 +4,10 @@
 //! expected, so this file renders the tables of the bash script. The type of a value decides what completes it: names
 //! of locks for an `Action`, files for a path, and nothing for all other types without a list of values.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-use clap::builder::ValueParser;
+use clap::builder::{PossibleValue, ValueParser};
 use clap::{Arg, Command, CommandFactory, ValueHint, value_parser};
 use clap_complete::Shell;
 
@@ -20,10 +19,6 @@ use dlock::lease::action::Action;
 /// for a user of the machine.
 const NAME_HINT: ValueHint = ValueHint::Username;
 
-/// Reason why formatting into a String succeeds.
-const IN_MEMORY: &str = "a String accepts all text";
-
-/// Returns the path and the content of each script.
 pub(super) fn rendered() -> Vec<(PathBuf, String)> {
     vec![
         (path("dlock.bash"), bash()),
@@ -36,12 +31,10 @@ fn path(name: &str) -> PathBuf {
     root().join("completions").join(name)
 }
 
-/// Returns the first comment of a script.
 fn origin(name: &str) -> String {
     format!("# Rendered from the grammar and completions/parts/{name} by:\n# {UPDATE}\n")
 }
 
-/// Returns the handwritten part of a script.
 fn part(name: &str) -> String {
     let path = root().join("completions/parts").join(name);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
@@ -82,7 +75,6 @@ fn takes_value(arg: &Arg) -> bool {
     arg.is_positional() || arg.get_action().takes_values()
 }
 
-/// Renders the script of `clap_complete`.
 fn generated(shell: Shell) -> String {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut grammar(), "dlock", &mut text);
@@ -107,17 +99,11 @@ fn zsh() -> String {
     let text = replaced(&text, start, &format!("{start}{}", origin("_dlock")));
     let start = "\n_dlock() {\n";
     let remember = "    local -a dlock_words\n    _dlock_before_cursor\n";
-    let text = replaced(
-        &text,
-        start,
-        &format!("\n{}{}{remember}", part("_dlock"), &start[1..]),
-    );
+    let extended = format!("\n{}{}{remember}", part("_dlock"), &start[1..]);
+    let text = replaced(&text, start, &extended);
     let start = "(exec)\n";
-    replaced(
-        &text,
-        start,
-        &format!("{start}_dlock_wrapped_command && return\n"),
-    )
+    let extended = format!("{start}_dlock_wrapped_command && return\n");
+    replaced(&text, start, &extended)
 }
 
 fn fish() -> String {
@@ -126,24 +112,19 @@ fn fish() -> String {
     // Without this line, the value of an option before the subcommand does not complete.
     let parse =
         "    argparse -s (__fish_dlock_global_optspecs) -- $cmd 2>/dev/null\n    or return\n";
-    let retry = parse
-        .replace("argparse", "or argparse")
-        .replace("$cmd", "$cmd ''");
+    let retry = parse.replace("argparse", "or argparse");
+    let retry = retry.replace("$cmd", "$cmd ''");
     let text = replaced(&text, parse, &parse.replace("    or return\n", &retry));
     let mut text = format!("{}{text}\n{}", origin("dlock.fish"), part("dlock.fish"));
     // clap_complete renders no positional arguments for fish.
     for command in grammar().get_subcommands() {
-        if command
-            .get_positionals()
-            .any(|arg| hint(arg) == Some(NAME_HINT))
-        {
+        let mut arguments = command.get_positionals();
+        if arguments.any(|arg| hint(arg) == Some(NAME_HINT)) {
             let name = command.get_name();
-            writeln!(
-                text,
+            text.extend([format!(
                 "complete -c dlock -n \"__fish_dlock_using_subcommand {name}; \
-                 and not contains -- -- (commandline -opc)\" -f -a \"(__fish_dlock_lock_names)\""
-            )
-            .expect(IN_MEMORY);
+                 and not contains -- -- (commandline -opc)\" -f -a \"(__fish_dlock_lock_names)\"\n"
+            )]);
         }
     }
     text
@@ -156,19 +137,15 @@ fn bash() -> String {
     text += "\n# Sets `options` to the options of the subcommand $1, `arguments` to the kinds of its arguments, `kind` \
              to the kind of\n# the value of its option $2, and `subcommands` to all subcommands.\n_dlock_option() {\n";
     let names: Vec<&str> = cli.get_subcommands().map(Command::get_name).collect();
-    writeln!(text, "    subcommands='{}'", names.join(" ")).expect(IN_MEMORY);
+    text.extend([format!("    subcommands='{}'\n", names.join(" "))]);
     text += "    options='' arguments='' kind=''\n    case $1 in\n";
     for command in std::iter::once(&cli).chain(cli.get_subcommands()) {
         let name = match command.get_name() {
             "dlock" => "''",
             name => name,
         };
-        writeln!(
-            text,
-            "        {name})\n{}            ;;",
-            bash_options(command)
-        )
-        .expect(IN_MEMORY);
+        let options = bash_options(command);
+        text.extend([format!("        {name})\n{options}            ;;\n")]);
     }
     text += "    esac\n}\n";
     text + &part("dlock.bash")
@@ -181,31 +158,24 @@ fn bash_options(command: &Command) -> String {
         let long = arg.get_long().map(|long| format!("--{long}"));
         short.into_iter().chain(long).collect::<Vec<_>>()
     };
-    let options: Vec<&Arg> = command
-        .get_arguments()
-        .filter(|arg| !arg.is_positional())
-        .collect();
+    let options = command.get_arguments().filter(|arg| !arg.is_positional());
+    let options: Vec<&Arg> = options.collect();
     let all: Vec<String> = options.iter().flat_map(|arg| spellings(arg)).collect();
     let mut text = format!("            options='{}'\n", all.join(" "));
     // The argument after -- is completed without this table.
     let positionals = command.get_positionals().filter(|arg| !arg.is_last_set());
-    let arguments: Vec<String> = positionals
-        .map(|arg| {
-            let repeats = arg
-                .get_num_args()
-                .is_some_and(|number| number.max_values() > 1);
-            format!("{}{}", kind(arg), if repeats { "..." } else { "" })
-        })
-        .collect();
+    let argument = |arg: &Arg| {
+        let repeats = arg.get_num_args().is_some_and(|it| it.max_values() > 1);
+        kind(arg) + if repeats { "..." } else { "" }
+    };
+    let arguments: Vec<String> = positionals.map(argument).collect();
     if !arguments.is_empty() {
-        writeln!(text, "            arguments='{}'", arguments.join(" ")).expect(IN_MEMORY);
+        text.extend([format!("            arguments='{}'\n", arguments.join(" "))]);
     }
     let mut kinds: Vec<(String, Vec<String>)> = Vec::new();
     // An option with an optional value has its value in the same word.
-    let valued = options
-        .iter()
-        .filter(|arg| takes_value(arg) && !arg.is_require_equals_set());
-    for arg in valued {
+    let is_apart = |arg: &&&Arg| takes_value(arg) && !arg.is_require_equals_set();
+    for arg in options.iter().filter(is_apart) {
         let kind = kind(arg);
         match kinds.iter_mut().find(|(other, _)| *other == kind) {
             Some((_, names)) => names.extend(spellings(arg)),
@@ -215,12 +185,8 @@ fn bash_options(command: &Command) -> String {
     if !kinds.is_empty() {
         text += "            case $2 in\n";
         for (kind, names) in kinds {
-            writeln!(
-                text,
-                "                {}) kind='{kind}' ;;",
-                names.join(" | ")
-            )
-            .expect(IN_MEMORY);
+            let names = names.join(" | ");
+            text.extend([format!("                {names}) kind='{kind}' ;;\n")]);
         }
         text += "            esac\n";
     }
@@ -232,11 +198,8 @@ fn kind(arg: &Arg) -> String {
     match hint(arg) {
         None => {
             let values = arg.get_possible_values();
-            let names: Vec<&str> = values
-                .iter()
-                .map(clap::builder::PossibleValue::get_name)
-                .collect();
-            names.join(" ")
+            let names = values.iter().map(PossibleValue::get_name);
+            names.collect::<Vec<_>>().join(" ")
         }
         Some(NAME_HINT) => "name".to_owned(),
         Some(ValueHint::AnyPath | ValueHint::FilePath) => "file".to_owned(),

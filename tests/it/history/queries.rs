@@ -6,7 +6,7 @@ use testkit::cli_runner::{Dlock, eventually};
 use testkit::holder::Holder;
 use testkit::on_each_flavour;
 use testkit::proxy::{AcceptMode, Proxy};
-use testkit::servers::{Database, Flavour};
+use testkit::servers::{Database, Flavour, SESSIONS};
 
 use super::{endings, everywhere, exec, runs, set_up};
 
@@ -17,14 +17,8 @@ fn results(database: &Database, options: &[&str]) -> Vec<String> {
     let mut lines = outcome.stdout.lines();
     let heading = lines.next().unwrap_or_default();
     let column = heading.find("RESULT").expect("the column exists");
-    let result = |line: &str| {
-        line[column..]
-            .split("  ")
-            .next()
-            .unwrap_or_default()
-            .to_owned()
-    };
-    lines.map(result).collect()
+    let result = |line: &str| line[column..].split("  ").next().map(str::to_owned);
+    lines.filter_map(result).collect()
 }
 
 on_each_flavour!(results_show_whether_dlock_or_the_command_chose_the_status);
@@ -35,8 +29,7 @@ fn results_show_whether_dlock_or_the_command_chose_the_status(flavour: Flavour) 
     lost.running.crash();
     let expire = "UPDATE dlock_lock SET acquired_at=acquired_at-INTERVAL 2 HOUR,\
          expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 HOUR";
-    let expired = database.admin_conn().query_drop(expire);
-    expired.expect("the row can be updated");
+    database.execute(expire);
     // The server may not have noticed yet that the session has ended.
     exec(database, &["-a", "init", "-q"], "exit 0", 0);
     let status = Dlock::on(database, ["status", "--json", "init"]).run();
@@ -45,9 +38,8 @@ fn results_show_whether_dlock_or_the_command_chose_the_status(flavour: Flavour) 
     exec(database, &init, "exit 124", 124);
     exec(database, &init, "kill -KILL $$", 137);
     let limit = ["exec", "init", "--max-runtime=10ms", "--grace=1s"];
-    let limited = Dlock::on(database, limit)
-        .args(["--", "sleep", "600"])
-        .run();
+    let limited = Dlock::on(database, limit).args(["--", "sleep", "600"]);
+    let limited = limited.run();
     assert_eq!(limited.status, Some(124), "{limited:#?}");
     let revoked = Holder::on(database, &[]);
     let release = ["release", "-a", "init", "--yes", "--operator=ops"];
@@ -84,9 +76,7 @@ fn results_show_whether_dlock_or_the_command_chose_the_status(flavour: Flavour) 
 fn since_selects_by_the_end_of_a_run() {
     everywhere(|database| {
         exec(database, &["-a", "init"], "exit 1", 1);
-        let old = "UPDATE dlock_history SET ended_at='2020-02-03 04:05:06'";
-        let mut admin = database.admin_conn();
-        admin.query_drop(old).expect("the row can be updated");
+        database.execute("UPDATE dlock_history SET ended_at='2020-02-03 04:05:06'");
         exec(database, &["-a", "init"], "exit 2", 2);
         for (since, expected) in [
             ("2020-02-03T04:05:06Z", &["exit 2", "exit 1"][..]),
@@ -130,11 +120,9 @@ fn follow_prints_each_run_once_also_a_late_one_and_after_a_lost_connection(flavo
     };
     shows(13);
     let mut admin = database.admin_conn();
-    let sessions = format!(
-        "SELECT id FROM information_schema.processlist WHERE user='{}'",
-        database.user
-    );
-    let sessions: Vec<u64> = admin.query(sessions).expect("root sees all sessions");
+    let user = &database.user;
+    let sessions = format!("SELECT id FROM {SESSIONS} AS p WHERE user='{user}'");
+    let sessions: Vec<u64> = database.rows(sessions);
     assert!(sessions.len() >= 2, "{sessions:?}");
     for session in sessions {
         // A session may already have ended.
@@ -175,13 +163,11 @@ fn follow_prints_each_run_once_also_a_late_one_and_after_a_lost_connection(flavo
     assert_eq!(results, ["12", "13", "22", "23", "21", "24"]);
     let json = json.wait().stdout;
     let documents = json.lines().map(serde_json::from_str::<Value>);
-    let codes: Vec<u64> = documents
-        .flat_map(|document| {
-            let document = document.expect("each line is JSON");
-            let runs = document["runs"].as_array().expect("an array").clone();
-            runs.into_iter().filter_map(|run| run["code"].as_u64())
-        })
-        .collect();
+    let runs = documents.flat_map(|document| {
+        let document = document.expect("each line is JSON");
+        document["runs"].as_array().expect("an array").clone()
+    });
+    let codes: Vec<u64> = runs.filter_map(|run| run["code"].as_u64()).collect();
     assert_eq!(codes, [12, 13, 22, 23, 24]);
 }
 
@@ -206,10 +192,8 @@ fn the_history_contains_the_command_without_secrets() {
     }
     let table = Dlock::on(database, ["history"]).run().stdout;
     assert!(table.contains(redacted), "{table}");
-    let mut admin = database.admin_conn();
-    let stored =
-        admin.query("SELECT command FROM dlock_lock UNION SELECT command FROM dlock_history");
-    let stored: Vec<String> = stored.expect("the tables exist");
+    let stored = "SELECT command FROM dlock_lock UNION SELECT command FROM dlock_history";
+    let stored: Vec<String> = database.rows(stored);
     let has_secret = stored.iter().any(|command| command.contains("S3CRET"));
     assert!(stored.len() == 3 && !has_secret, "{stored:?}");
 }

@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, eventually};
 use testkit::command::Stage;
 use testkit::holder::Holder;
@@ -30,8 +29,7 @@ fn recorded_by(database: &Database, version: u32) -> usize {
     let count = format!(
         "SELECT COUNT(DISTINCT token) FROM dlock_history WHERE recorder={version} AND outcome='exited'"
     );
-    let count = database.admin_conn().query_first(count);
-    count.expect("the column exists").expect("a number")
+    database.row(count)
 }
 
 #[test]
@@ -65,30 +63,23 @@ fn compete(flavour: Flavour) {
         let mut contenders = [Vec::new(), Vec::new()];
         contenders[0].extend((0..CONTENDERS).map(|_| scope.spawn(move || contend(false))));
         eventually("all contenders wait", || {
-            let waiters = database
-                .admin_conn()
-                .query_first("SELECT COUNT(*) FROM dlock_waiter");
-            waiters.expect("the table exists") == Some(CONTENDERS)
+            database.row::<usize>("SELECT COUNT(*) FROM dlock_waiter") == CONTENDERS
         });
-        next(database, ["setup"])
-            .run()
-            .expect(0, "", "upgraded from schema version 3 to 4");
+        let setup = next(database, ["setup"]).run();
+        setup.expect(0, "", "upgraded from schema version 3 to 4");
         contenders[1].extend((0..CONTENDERS).map(|_| scope.spawn(move || contend(true))));
         holder.end().expect(3, "", "");
         contenders.map(|program| {
             let granted = program.into_iter().map(thread::ScopedJoinHandle::join);
-            granted
-                .map(|count| count.expect("every exec ends with 0"))
-                .sum()
+            let granted = granted.map(|count| count.expect("every exec ends with 0"));
+            granted.sum()
         })
     });
 
     assert_eq!(by_old + by_new, GRANTS, "{flavour}");
     // Waiters are served in order, so each program gets about half of the grants.
-    assert!(
-        by_old.min(by_new) > GRANTS / 5,
-        "{flavour}: {by_old} and {by_new}"
-    );
+    let least = by_old.min(by_new);
+    assert!(least > GRANTS / 5, "{flavour}: {by_old} and {by_new}");
     let granted = [3, 4].map(|version| recorded_by(database, version));
     assert_eq!(granted, [by_old + 1, by_new], "{flavour}");
     assert_eq!(recorded(database), [(4, 1)], "{flavour}");

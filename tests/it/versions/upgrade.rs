@@ -8,7 +8,7 @@ use testkit::cli_runner::{Dlock, eventually};
 use testkit::servers::{Database, Flavour, SESSIONS, shared};
 
 use super::{definitions, next, recorded, set_up};
-use crate::doctor::{Findings, execute};
+use crate::doctor::{Findings, account_without_grants, execute};
 use crate::faults::on_each;
 
 /// The statement that the upgrade in these tests executes.
@@ -17,14 +17,11 @@ const COLUMN: &str = "ALTER TABLE dlock_history ADD COLUMN recorder TINYINT NOT 
 /// Waits until a session of the database's account executes a statement that starts with `start`.
 #[track_caller]
 fn executes(database: &Database, start: &str) {
-    let mut admin = database.admin_conn();
+    let user = &database.user;
     let count = format!(
-        "SELECT COUNT(*) FROM {SESSIONS} AS p WHERE user='{}' AND info LIKE '{start}%'",
-        database.user
+        "SELECT COUNT(*) FROM {SESSIONS} AS p WHERE user='{user}' AND info LIKE '{start}%'"
     );
-    eventually(start, || {
-        admin.query_first(&count).expect("root has the privilege") == Some(1)
-    });
+    eventually(start, || database.row::<u64>(&count) == 1);
 }
 
 /// Starts a transaction and reads `dlock_history` in it, so that the table cannot be altered until the transaction
@@ -45,12 +42,11 @@ fn is_upgraded(database: &Database, flavour: Flavour) {
     let fresh = shared(flavour).database("fresh");
     next(&fresh, ["setup", "-q"]).run().expect(0, "", "");
     for (upgraded, fresh) in definitions(database).iter().zip(definitions(&fresh)) {
-        let sorted = |text: &str| {
-            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-            lines.sort_unstable();
-            lines
-        };
-        assert_eq!(sorted(upgraded), sorted(&fresh), "{flavour}");
+        let [mut upgraded, mut fresh]: [Vec<&str>; 2] =
+            [upgraded, &fresh].map(|it| it.lines().collect());
+        upgraded.sort_unstable();
+        fresh.sort_unstable();
+        assert_eq!(upgraded, fresh, "{flavour}");
     }
     assert_eq!(recorded(database), [(4, 1)], "{flavour}");
     Findings::of(next(database, [""; 0])).are_good_except(&[]);
@@ -85,7 +81,14 @@ fn setups_at_once_all_succeed_and_continue_an_interrupted_upgrade() {
 fn setup_waits_for_a_transaction_while_holders_continue() {
     on_each(|flavour| {
         let database = set_up(flavour);
+        let before = definitions(&database);
         let transaction = transaction(&database);
+        let setup = next(&database, ["setup"]).run();
+        let why = "a transaction of another session is using the table";
+        setup.expect(69, "", why);
+        assert_eq!(definitions(&database), before, "{flavour}");
+        assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
+
         let setup = next(&database, ["setup"]).start();
         executes(&database, "ALTER TABLE dlock_history");
         // The release of this run inserts into the table.
@@ -114,24 +117,6 @@ fn an_upgrade_by_another_program_during_setup_is_not_undone() {
         outcome.expect("the other program is first");
         setup.wait().expect(0, "", "the tables are in place");
         assert_eq!(recorded(&database), [(5, 1)], "{flavour}");
-    });
-}
-
-#[test]
-fn setup_gives_up_if_a_transaction_does_not_end() {
-    on_each(|flavour| {
-        let database = set_up(flavour);
-        let before = definitions(&database);
-        let transaction = transaction(&database);
-        let setup = next(&database, ["setup"]).run();
-        setup.expect(
-            69,
-            "",
-            "a transaction of another session is using the table",
-        );
-        drop(transaction);
-        assert_eq!(definitions(&database), before, "{flavour}");
-        assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
     });
 }
 
@@ -187,9 +172,8 @@ fn tables_of_earlier_versions_are_upgraded_to_the_present_version() {
         let exec = || Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"]).run();
         let is_upgraded_from = |version| {
             let upgraded = format!("upgraded from schema version {version} to 3");
-            Dlock::on(&database, ["setup"])
-                .run()
-                .expect(0, "", &upgraded);
+            let setup = Dlock::on(&database, ["setup"]).run();
+            setup.expect(0, "", &upgraded);
             assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
             assert_eq!(definitions(&database), before, "{flavour}");
             exec().expect(0, "ran\n", "");
@@ -209,6 +193,11 @@ fn tables_of_earlier_versions_are_upgraded_to_the_present_version() {
         execute(&database, "ALTER TABLE dlock_history DROP COLUMN slot");
         execute(&database, "UPDATE dlock_schema SET version=2");
         exec().expect(0, "ran\n", "");
+        let shared = ["exec", "init", "--shared", "--", "true"];
+        let shared = Dlock::on(&database, shared).run();
+        shared.expect(78, "", "have schema version 2: run dlock setup");
+        let tables: Vec<String> = database.rows("SHOW TABLES LIKE 'dlock_slot'");
+        assert_eq!(tables, [""; 0], "{flavour}");
         is_upgraded_from(2);
     });
 }
@@ -237,16 +226,11 @@ fn the_printed_statements_upgrade_the_tables() {
 fn the_printed_grant_is_needed_and_enough_for_an_upgrade() {
     on_each(|flavour| {
         let database = set_up(flavour);
-        let mut account = database.clone();
-        account.user = format!("alter_{}", database.user);
-        let user = format!("'{}'@'%'", account.user);
-        let create = format!("CREATE USER {user} IDENTIFIED BY '{}'", account.password);
-        execute(&database, &create);
+        let account = account_without_grants(&database, "alter");
         let [grant] = &printed(&database, |line| {
-            let grant = line
-                .strip_prefix("-- ")?
-                .strip_suffix("'dlock_setup'@'%';")?;
-            Some(format!("{grant}{user}"))
+            let grant = line.strip_prefix("-- ")?;
+            let grant = grant.strip_suffix("'dlock_setup'@'%';")?;
+            Some(format!("{grant}'{}'@'%'", account.user))
         })[..] else {
             panic!("not one grant");
         };

@@ -329,6 +329,13 @@ impl Outcome {
             "expected status {status}, stdout {stdout:?}, stderr with {stderr:?}, got {self:#?}"
         );
     }
+
+    /// Parses the output on stdout.
+    #[track_caller]
+    pub fn json(&self) -> serde_json::Value {
+        let document = serde_json::from_str(&self.stdout);
+        document.unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+    }
 }
 
 /// Waits until `condition` is true. Panics with the name `what` of the event after four times [`PATIENCE`].

@@ -49,9 +49,7 @@ impl Holder {
 /// Returns the column `name` of the only row. None means that the column is NULL.
 #[track_caller]
 fn column(database: &Database, name: &str) -> Option<u64> {
-    let query = format!("SELECT {name} FROM dlock_lock");
-    let row = database.admin_conn().query_first(query);
-    row.expect("the table exists").expect("the row exists")
+    database.row(format!("SELECT {name} FROM dlock_lock"))
 }
 
 /// Returns the token of the latest grant.
@@ -82,8 +80,7 @@ pub fn wait_renewals(database: &Database, times: u64) {
 #[track_caller]
 pub fn status(database: &Database) -> serde_json::Value {
     let outcome = Dlock::on(database, ["status", "--json", "init"]).run();
-    let document = serde_json::from_str::<serde_json::Value>(&outcome.stdout);
-    document.unwrap_or_else(|error| panic!("{error}: {outcome:?}"))["locks"][0].clone()
+    outcome.json()["locks"][0].clone()
 }
 
 /// Returns true if the lock is free.
@@ -95,12 +92,8 @@ pub fn is_free(database: &Database) -> bool {
 /// Replaces the owner id in the row with an owner id that no dlock process has, and increases the token.
 #[track_caller]
 pub fn steal(database: &Database) {
-    database
-        .admin_conn()
-        .query_drop(
-            "UPDATE dlock_lock SET owner_id=REPEAT('t',16), token=token+1, holder='a thief'",
-        )
-        .expect("the row can be changed");
+    let steal = "UPDATE dlock_lock SET owner_id=REPEAT('t',16), token=token+1, holder='a thief'";
+    database.execute(steal);
 }
 
 /// Waits until the SQL expression `condition` is true for a row. Costs the server less than a loop of `dlock status`.

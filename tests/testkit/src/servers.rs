@@ -16,9 +16,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
-use mysql::prelude::Queryable;
+use mysql::prelude::{FromRow, Queryable};
 use mysql::{Conn, OptsBuilder};
 use url::form_urlencoded::byte_serialize;
+
+use crate::cli_runner::Dlock;
 
 /// A release series of a server. The tests of the contract, of mutual exclusion, of the order of the queue and of
 /// `dlock doctor` run on all series; the other tests run on one series of each [`Flavour`], or of one.
@@ -328,6 +330,14 @@ impl Server {
         }
     }
 
+    /// Creates a database like [`Self::database`], with dlock's tables.
+    #[track_caller]
+    pub fn set_up(&self, prefix: &str) -> Database {
+        let database = self.database(prefix);
+        database.set_up();
+        database
+    }
+
     /// Creates a database, and an account that has all privileges on this database and no other privileges.
     #[track_caller]
     pub fn database(&self, prefix: &str) -> Database {
@@ -393,6 +403,35 @@ impl Database {
     #[track_caller]
     pub fn admin_conn(&self) -> Conn {
         admin(&self.socket, Some(&self.name))
+    }
+
+    /// Creates dlock's tables.
+    #[track_caller]
+    pub fn set_up(&self) {
+        Dlock::on(self, ["setup", "-q"]).run().expect(0, "", "");
+    }
+
+    /// Executes `statement` as root.
+    #[track_caller]
+    pub fn execute(&self, statement: impl AsRef<str>) {
+        let statement = statement.as_ref();
+        let executed = self.admin_conn().query_drop(statement);
+        executed.unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+
+    /// Returns the rows of `query`, which root executes.
+    #[track_caller]
+    pub fn rows<T: FromRow>(&self, query: impl AsRef<str>) -> Vec<T> {
+        let query = query.as_ref();
+        let rows = self.admin_conn().query(query);
+        rows.unwrap_or_else(|error| panic!("{query}: {error}"))
+    }
+
+    /// Returns the first row of `query`, which root executes.
+    #[track_caller]
+    pub fn row<T: FromRow>(&self, query: impl AsRef<str>) -> T {
+        let rows = self.rows(query);
+        rows.into_iter().next().expect("the query returns a row")
     }
 
     /// Creates the database and its account on the server of the connection `root`.
