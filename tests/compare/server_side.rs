@@ -16,8 +16,8 @@ use dlock::store::{
     Contender, DatabaseId, Holder, QueueEntry, QueueLock, Request, Response, Store, TimedResponse,
 };
 use mysql::Conn;
-use mysql::prelude::Queryable;
 use testkit::servers;
+use testkit::sql::Sql;
 
 use crate::command_session;
 use crate::model_side::ConcreteStep;
@@ -318,13 +318,11 @@ impl ServerSide {
     }
 
     fn execute_as_root(&mut self, statement: &str) {
-        let outcome = self.admin.query_drop(statement);
-        outcome.unwrap_or_else(|error| panic!("{statement}: {error}"));
+        self.admin.run(statement);
     }
 
     fn query_number(&mut self, query: &str) -> Option<u64> {
-        let outcome = self.admin.query_first(query);
-        outcome.unwrap_or_else(|error| panic!("{query}: {error}"))
+        self.admin.first(query)
     }
 }
 

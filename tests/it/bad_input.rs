@@ -11,7 +11,6 @@ mod arguments;
 mod files;
 mod server;
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::Dlock;
 use testkit::servers::{Database, Server};
 
@@ -57,10 +56,7 @@ fn free(database: &Database, action: &str) {
 /// Returns the names of all actions that have a row in `dlock_lock`.
 #[track_caller]
 fn actions(database: &Database) -> Vec<String> {
-    let rows: Vec<Vec<u8>> = database
-        .admin_conn()
-        .query("SELECT action FROM dlock_lock")
-        .expect("the table exists");
+    let rows: Vec<Vec<u8>> = database.rows("SELECT action FROM dlock_lock");
     rows.iter()
         .map(|name| String::from_utf8_lossy(name).into_owned())
         .collect()

@@ -13,6 +13,7 @@ use testkit::command::Stage;
 use testkit::network::{local, resolving};
 use testkit::servers::{Database, Flavour, shared};
 use testkit::shell::{Kind, Shell};
+use testkit::sql::Sql;
 
 /// Names with characters that have a special meaning in a shell. The first letter of each name is unique.
 const HOSTILE: [&str; 12] = [
@@ -223,15 +224,8 @@ fn connection_options_on_the_command_line_select_the_server() {
 fn names_have_the_prefix_and_are_read_by_an_account_that_can_only_read() {
     for flavour in Flavour::ALL {
         let database = database_with(flavour, &["a%b", "aab", "a_b", "A", "b", "a\u{10ffff}"]);
-        let server = shared(flavour);
-        let mut reader = server.database("reader");
-        let grant = format!(
-            "GRANT SELECT ON `{}`.* TO '{}'@'%'",
-            database.name, reader.user
-        );
-        let mut conn = server.admin();
-        conn.query_drop(grant).expect("the privileges are granted");
-        reader.name.clone_from(&database.name);
+        let reader = database.account("reader");
+        reader.grant(&format!("SELECT ON `{}`.*", database.name));
         for (prefix, wanted) in [
             ("a", "a%b\na_b\naab\na\u{10ffff}\n"),
             ("a%", "a%b\n"),
@@ -242,8 +236,7 @@ fn names_have_the_prefix_and_are_read_by_an_account_that_can_only_read() {
         assert_eq!(names(&database, &["-a"]), "");
         let mut conn = database.admin_conn();
         // A row of another program must not start a new line.
-        conn.query_drop("INSERT INTO dlock_lock (action) VALUES ('c\\nd'), (x'63ff')")
-            .expect("the rows are inserted");
+        conn.run("INSERT INTO dlock_lock (action) VALUES ('c\\nd'), (x'63ff')");
         assert_eq!(names(&database, &["c"]), "");
         let rows: Vec<_> = (0..1500).map(|number| (format!("n{number:04}"),)).collect();
         conn.exec_batch("INSERT INTO dlock_lock (action) VALUES (?)", rows)
@@ -253,9 +246,9 @@ fn names_have_the_prefix_and_are_read_by_an_account_that_can_only_read() {
         assert!(found.ends_with("n0999\n"));
 
         // If there are no tables, none are created.
-        let empty = server.database("completions");
+        let empty = shared(flavour).database("completions");
         assert_eq!(names(&empty, &[""]), "");
-        let tables: Vec<String> = empty.admin_conn().query("SHOW TABLES").expect("a list");
+        let tables: Vec<String> = empty.rows("SHOW TABLES");
         assert_eq!(tables, [] as [&str; 0]);
     }
 }

@@ -15,8 +15,6 @@ mod tables;
 
 pub(crate) use sources::private;
 
-use mysql::prelude::Queryable;
-
 use testkit::cli_runner::Dlock;
 use testkit::servers::Database;
 
@@ -24,9 +22,7 @@ use testkit::servers::Database;
 #[track_caller]
 fn actions(database: &Database) -> Vec<String> {
     let rows: Vec<Vec<u8>> = database
-        .admin_conn()
-        .query("SELECT action FROM dlock_lock WHERE token > 0 AND owner_id IS NULL ORDER BY action")
-        .expect("the tables exist");
+        .rows("SELECT action FROM dlock_lock WHERE token > 0 AND owner_id IS NULL ORDER BY action");
     rows.into_iter()
         .map(|name| String::from_utf8(name).expect("names are UTF-8"))
         .collect()

@@ -4,13 +4,13 @@
 use std::fs;
 
 use mysql::Conn;
-use mysql::prelude::Queryable;
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
 use testkit::command::Stage;
 use testkit::holder::Holder;
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, shared};
+use testkit::sql::Sql;
 
 use crate::logs::messages;
 
@@ -43,14 +43,12 @@ fn job(database: &Database, options: &[&str], status: i32) -> Dlock {
 fn shift(admin: &mut Conn, seconds: i64) {
     let shift =
         format!("UPDATE dlock_lock SET succeeded_at=UTC_TIMESTAMP(6)+INTERVAL {seconds} SECOND");
-    admin.query_drop(shift).expect("the row can be changed");
+    admin.run(shift);
 }
 
 /// Returns the tokens of all runs. Each token is the time of the grant in microseconds since 1970.
 fn tokens(admin: &mut Conn) -> Vec<u64> {
-    admin
-        .query("SELECT token FROM dlock_history ORDER BY token")
-        .expect("the history can be read")
+    admin.rows("SELECT token FROM dlock_history ORDER BY token")
 }
 
 #[test]
@@ -130,9 +128,7 @@ fn the_lock_is_held_for_min_hold_after_dlock_exits(flavour: Flavour) {
     };
     assert!(second - first >= 8_000_000, "after {} us", second - first);
     // A run whose lease was held for --min-hold is not recorded as lost.
-    let outcomes: Vec<String> = admin
-        .query("SELECT outcome FROM dlock_history")
-        .expect("the history can be read");
+    let outcomes: Vec<String> = admin.rows("SELECT outcome FROM dlock_history");
     assert_eq!(outcomes, ["exited", "exited"]);
     // When the --min-hold time has passed, `status` shows the lock as free, not as expired.
     let short = job(database, &["--min-hold=1ms"], 0).run();
@@ -178,11 +174,10 @@ fn a_run_says_until_when_its_lock_stays_held() {
 fn a_command_longer_than_min_hold_releases_the_lock_at_its_end() {
     everywhere(|database, admin| {
         let long = Holder::on(database, &["--action=job", "--min-hold=200ms"]);
-        let is_past =
-            "SELECT acquired_at < UTC_TIMESTAMP(6) - INTERVAL 400000 MICROSECOND FROM dlock_lock";
-        eventually("the minimum hold time has passed", || {
-            admin.query_first(is_past).expect("the row can be read") == Some(true)
-        });
+        let min_hold = "INTERVAL 400000 MICROSECOND";
+        admin.wait_until(format!(
+            "acquired_at<UTC_TIMESTAMP(6)-{min_hold} FROM dlock_lock"
+        ));
         long.end().expect(3, "", "");
         job(database, &["-n"], 0).run().expect(0, "ran\n", "");
     });

@@ -13,10 +13,10 @@ mod server;
 mod session_user;
 mod tables;
 
-use mysql::prelude::Queryable;
 use serde_json::Value;
 use testkit::cli_runner::Dlock;
 use testkit::servers::{Database, Server};
+use testkit::sql::Sql;
 
 /// The names of all checks, in the order in which doctor reports them.
 const CHECKS: [&str; 20] = [
@@ -141,39 +141,16 @@ fn set_up_again(database: &Database) {
 
 #[track_caller]
 pub(crate) fn execute(database: &Database, statement: &str) {
-    database
-        .admin_conn()
-        .query_drop(statement)
-        .unwrap_or_else(|error| panic!("{statement}: {error}"));
+    database.run(statement);
 }
 
 /// Returns the tables of the database with their row counts.
 fn contents(database: &Database) -> Vec<(String, u64)> {
     let mut admin = database.admin_conn();
-    let tables: Vec<String> = admin.query("SHOW TABLES").expect("root has the privilege");
+    let tables: Vec<String> = admin.rows("SHOW TABLES");
     let count = |table: String| {
-        let rows = admin
-            .query_first(format!("SELECT COUNT(*) FROM {table}"))
-            .expect("root has the privilege");
+        let rows = admin.first(format!("SELECT COUNT(*) FROM {table}"));
         (table, rows.expect("a number"))
     };
     tables.into_iter().map(count).collect()
-}
-
-/// Creates an account without privileges and returns `database` with that account.
-#[track_caller]
-fn account_without_grants(database: &Database, name: &str) -> Database {
-    let mut account = database.clone();
-    account.user = format!("{name}_{}", database.user);
-    let Database { user, password, .. } = &account;
-    let create = format!("CREATE USER '{user}'@'%' IDENTIFIED BY '{password}'");
-    execute(database, &create);
-    account
-}
-
-/// Grants `privileges`, for example `SELECT ON *.*`, to `account`.
-#[track_caller]
-fn grant(account: &Database, privileges: &str) {
-    let grant = format!("GRANT {privileges} TO '{}'@'%'", account.user);
-    execute(account, &grant);
 }

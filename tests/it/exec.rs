@@ -4,7 +4,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
 use testkit::servers::{Database, Flavour, shared};
@@ -45,11 +44,7 @@ fn the_command_gets_the_lease_in_its_environment() {
         .args(["--", "sh", "-c"])
         .arg("echo $DLOCK_ACTION,$DLOCK_HOLDER,$DLOCK_TTL,$OTHER; echo $DLOCK_TOKEN")
         .run();
-    let token: u64 = database
-        .admin_conn()
-        .query_first("SELECT token FROM dlock_lock")
-        .expect("the table exists")
-        .expect("the row exists");
+    let token: u64 = database.value("SELECT token FROM dlock_lock");
     let expected = format!("größe,deploy 7,1m 30s,kept\n{token}\n");
     outcome.expect(0, &expected, "");
     // If the environment contained two variables with the same name, a shell would use the last variable, and most
@@ -81,10 +76,7 @@ fn a_command_that_cannot_run_creates_no_tables() {
             .run()
             .expect(status, "", why);
     }
-    let tables: Option<String> = database
-        .admin_conn()
-        .query_first("SHOW TABLES")
-        .expect("root has the privilege");
+    let tables: Option<String> = database.first("SHOW TABLES");
     assert_eq!(tables, None, "dlock connected to the server");
 }
 

@@ -7,6 +7,7 @@ use testkit::command::Stage;
 use testkit::holder::{Holder, token};
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, shared};
+use testkit::sql::Sql;
 
 /// A database with dlock's tables and a table that belongs to the command.
 struct Scene {
@@ -22,7 +23,7 @@ impl Scene {
             .expect(0, "", "");
         let mut admin = database.admin_conn();
         let site = "CREATE TABLE site (id INT PRIMARY KEY, state TEXT)";
-        admin.query_drop(site).expect("root has the privilege");
+        admin.run(site);
         Self { database, admin }
     }
 
@@ -53,14 +54,11 @@ impl Scene {
     fn transaction(&mut self, token: u64) -> Result<Conn, mysql::Error> {
         let Database { name, user, .. } = &self.database;
         let other = format!("m_{user}");
-        for statement in [
-            format!("CREATE USER IF NOT EXISTS '{other}'@'%' IDENTIFIED BY 'pw'"),
-            format!("GRANT SELECT ON `{name}`.dlock_fence TO '{other}'@'%'"),
-            format!("GRANT SELECT, INSERT ON `{name}`.site TO '{other}'@'%'"),
-        ] {
-            let done = self.admin.query_drop(statement);
-            done.expect("root has the privilege");
-        }
+        self.admin.run(format!(
+            "CREATE USER IF NOT EXISTS '{other}'@'%' IDENTIFIED BY 'pw';\
+             GRANT SELECT ON `{name}`.dlock_fence TO '{other}'@'%';\
+             GRANT SELECT, INSERT ON `{name}`.site TO '{other}'@'%'"
+        ));
         let options = mysql::OptsBuilder::new()
             .ip_or_hostname(Some("127.0.0.1"))
             .tcp_port(self.database.port)
@@ -77,9 +75,9 @@ impl Scene {
     }
 
     fn column<T: mysql::prelude::FromValue>(&mut self, column: &str) -> T {
-        let query = format!("SELECT {column} FROM dlock_lock WHERE action='init'");
-        let row = self.admin.query_first(query);
-        row.expect("the table exists").expect("the row exists")
+        self.admin.value(format!(
+            "SELECT {column} FROM dlock_lock WHERE action='init'"
+        ))
     }
 
     fn check(&self, token: u64) -> Dlock {
@@ -144,10 +142,7 @@ fn a_take_over_waits_for_a_fenced_transaction_and_makes_the_old_token_stale(flav
     let refused = scene.exec(&["-n", "--", "true"]).run();
     refused.expect(75, "", "init is ");
     assert_eq!(scene.column::<u64>("token"), token, "granted too early");
-    for statement in ["INSERT INTO site VALUES (1,'done')", "COMMIT"] {
-        let done = transaction.query_drop(statement);
-        done.expect("the command can write");
-    }
+    transaction.run("INSERT INTO site VALUES (1,'done'); COMMIT");
     for next in next {
         next.wait().expect(0, "", "init ");
     }
@@ -179,8 +174,7 @@ fn a_free_action_is_not_granted_during_a_fenced_transaction() {
         next.wait_for_output(
             "init is free, but others are waiting for it, or it is fenced by a transaction",
         );
-        let ended = transaction.query_drop("ROLLBACK");
-        ended.expect("the transaction rolls back");
+        transaction.run("ROLLBACK");
         next.wait().expect(0, "", "fenced");
         at_once(&scene).expect(0, "", "");
     });

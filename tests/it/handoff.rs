@@ -3,8 +3,7 @@
 
 use std::path::Path;
 
-use mysql::prelude::Queryable;
-use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
+use testkit::cli_runner::{Dlock, Outcome, Running};
 use testkit::command::{Stage, read_message, write_message};
 use testkit::holder::{Holder, is_free};
 use testkit::proxy::{Fault, Kind, Proxy};
@@ -27,22 +26,13 @@ fn contender(database: &Database, options: &[&str], status: &str) -> Dlock {
         .args(["--", "sh", "-c", &format!("echo ran; exit {status}")])
 }
 
-/// Waits until `query` counts one row.
-#[track_caller]
-fn wait_for(database: &Database, query: &str) {
-    let mut admin = database.admin_conn();
-    eventually(query, || {
-        let found: Option<u64> = admin.query_first(query).expect("the tables exist");
-        found == Some(1)
-    });
-}
-
 /// Waits until a contender waits and the holder has held the lock long enough for a hand-off.
 #[track_caller]
 fn wait_for_waiter(database: &Database) {
-    let waits = "SELECT COUNT(*) FROM dlock_waiter JOIN dlock_lock USING (action) \
-                 WHERE acquired_at<UTC_TIMESTAMP(6)-INTERVAL 200000 MICROSECOND";
-    wait_for(database, waits);
+    database.wait_until(
+        "COUNT(*)=1 FROM dlock_waiter JOIN dlock_lock USING (action) \
+         WHERE acquired_at<UTC_TIMESTAMP(6)-INTERVAL 200000 MICROSECOND",
+    );
 }
 
 /// Starts a holder whose command prints what the test writes to `go`, and succeeds.
@@ -50,8 +40,7 @@ fn wait_for_waiter(database: &Database) {
 fn succeeding_holder(database: &Database, go: &Path) -> Running {
     let exec = ["exec", "-a", "init", "--", "cat"];
     let holder = Dlock::on(database, exec).arg(go).start();
-    let is_held = "SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL";
-    wait_for(database, is_held);
+    database.wait_until("COUNT(*)=1 FROM dlock_lock WHERE owner_id IS NOT NULL");
     holder
 }
 
@@ -159,11 +148,7 @@ fn the_next_holder_advances_an_existing_fence_and_a_take_over_records_no_loss() 
         let database = on(flavour);
         let fenced = contender(&database, &["--fence"], "4").run();
         assert_eq!(fenced.status, Some(4), "{flavour}: {fenced:?}");
-        let fence = || -> Option<u64> {
-            let fence = "SELECT token FROM dlock_fence";
-            let fence = database.admin_conn().query_first(fence);
-            fence.expect("the table exists")
-        };
+        let fence = || database.first::<u64>("SELECT token FROM dlock_fence");
         let before = fence();
         let holder = Holder::on(&database, &[]);
         let (holder, next) = hand_over(&database, holder, contender(&database, &[], "5"));
@@ -178,9 +163,7 @@ fn the_next_holder_advances_an_existing_fence_and_a_take_over_records_no_loss() 
         let holder = Holder::on(&database, &["--ttl=5m"]);
         let next = contender(&database, &[], "5").start();
         wait_for_waiter(&database);
-        let expire = "UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 HOUR";
-        let expired = database.admin_conn().query_drop(expire);
-        expired.expect("the table exists");
+        database.run("UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 HOUR");
         let (holder, next) = (holder.end(), next.wait());
         let statuses = (holder.status, next.status);
         assert_eq!(statuses, (Some(3), Some(5)), "{flavour}: {holder:?}");

@@ -2,12 +2,12 @@
 
 mod queries;
 
-use mysql::prelude::Queryable;
 use serde_json::Value;
 use testkit::cli_runner::Dlock;
 use testkit::command::{Stage, read_message, write_message};
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, shared};
+use testkit::sql::Sql;
 
 /// Runs `test` with a new database on each kind of server.
 fn everywhere(test: impl Fn(&Database)) {
@@ -158,8 +158,9 @@ fn an_expired_run_is_lost_and_a_run_with_a_freed_row_is_revoked(flavour: Flavour
             .args([&ready, &go])
             .start();
         read_message(&ready);
-        let update = format!("UPDATE dlock_lock SET {change} WHERE action='init'");
-        admin.query_drop(update).expect("the row can be updated");
+        admin.run(format!(
+            "UPDATE dlock_lock SET {change} WHERE action='init'"
+        ));
         write_message(&go, "on");
         let stopped = holder.wait();
         // On a busy machine, a renewal may find the loss before the command ends.
@@ -182,9 +183,7 @@ fn the_history_is_pruned_to_its_limit() {
         let paused = Dlock::on(database, pause).run();
         paused.expect(0, "", "other is paused");
         let mut admin = database.admin_conn();
-        let mut query = |statement: &str| -> Option<u64> {
-            admin.query_first(statement).expect("root may do this")
-        };
+        let mut query = |statement: &str| -> Option<u64> { admin.first(statement) };
         exec(database, &["-a", "init"], "exit 0", 0);
         query(
             "INSERT INTO dlock_history (action,token,holder,host,pid,user,note,started_at,ended_at,outcome,code) \
@@ -220,14 +219,12 @@ fn a_run_that_cannot_be_recorded_is_still_released() {
         let mut admin = database.admin_conn();
         let Database { name, user, .. } = database;
         let pattern = name.replace('_', "\\_");
-        for statement in [
-            format!("REVOKE ALL ON `{pattern}`.* FROM '{user}'@'%'"),
-            format!("GRANT SELECT ON `{name}`.dlock_schema TO '{user}'@'%'"),
-            format!("GRANT SELECT, INSERT, UPDATE ON `{name}`.dlock_lock TO '{user}'@'%'"),
-            format!("GRANT SELECT ON `{name}`.dlock_waiter TO '{user}'@'%'"),
-        ] {
-            admin.query_drop(statement).expect("root has the privilege");
-        }
+        admin.run(format!(
+            "REVOKE ALL ON `{pattern}`.* FROM '{user}'@'%';\
+             GRANT SELECT ON `{name}`.dlock_schema TO '{user}'@'%';\
+             GRANT SELECT, INSERT, UPDATE ON `{name}`.dlock_lock TO '{user}'@'%';\
+             GRANT SELECT ON `{name}`.dlock_waiter TO '{user}'@'%'"
+        ));
         Dlock::on(database, ["exec", "-a", "init", "--", "sh", "-c", "exit 5"])
             .run()
             .expect(5, "", "this run of init is not in the history: ");

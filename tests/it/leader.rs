@@ -8,6 +8,7 @@ use testkit::holder::{Holder, token};
 use testkit::on_each_flavour;
 use testkit::proxy::{AcceptMode, Fault, Kind, Proxy};
 use testkit::servers::{Database, Flavour, shared};
+use testkit::sql::Sql;
 
 use crate::faults::on_each;
 use crate::serve::Page;
@@ -55,16 +56,15 @@ fn printed(follower: &Running, text: &str) {
 fn waiting(database: &Database) -> u64 {
     let sessions = "SELECT COUNT(*) FROM information_schema.processlist \
          WHERE db=DATABASE() AND info LIKE '%dlock-holder%' AND state='User lock'";
-    let count = database.admin_conn().query_first(sessions);
-    count.expect("root has the privilege").expect("one row")
+    database.value(sessions)
 }
 
 /// Returns the name of the lock for which followers wait. None if the session of the leader does not own it.
 fn holder_lock(database: &Database) -> Option<String> {
     let name = "CONCAT('dlock-holder:',HEX(owner_id))";
-    let query = format!("SELECT {name} FROM dlock_lock WHERE session_id=IS_USED_LOCK({name})");
-    let found = database.admin_conn().query_first(query);
-    found.expect("the table exists")
+    database.first(format!(
+        "SELECT {name} FROM dlock_lock WHERE session_id=IS_USED_LOCK({name})"
+    ))
 }
 
 /// Returns a `dlock exec` that connects through `proxy`.
@@ -99,8 +99,7 @@ fn documented(database: &Database, name: &str) -> Option<(Vec<u8>, Vec<u8>, u64)
         .expect("the query");
     let (query, _) = query.split_once(";\n").expect("the end of the query");
     let query = format!("SELECT holder,note,token{query}").replace('?', &format!("'{name}'"));
-    let row = database.admin_conn().query_first(query);
-    row.expect("the query is valid")
+    database.first(query)
 }
 
 on_each_flavour!(leader_is_the_holder_with_a_live_exclusive_lease);
@@ -178,8 +177,7 @@ fn follower_waits_on_the_server_and_prints_each_leader() {
         let exec = ["exec", "init", "--holder=B", "--", "sleep", "3600"];
         let second = Dlock::on(&database, exec).start();
         second.wait_for_output("you are next");
-        let session = "SELECT session_id FROM dlock_lock";
-        let session: Option<u64> = admin.query_first(session).expect("a query");
+        let session: Option<u64> = admin.first("SELECT session_id FROM dlock_lock");
         write_message(&first.go(), "on");
         eventually("the release frees the lock before the session ends", || {
             let ended_last = "SELECT IS_FREE_LOCK(?) AND EXISTS(SELECT 1 FROM information_schema.processlist WHERE id=?)";
@@ -297,9 +295,7 @@ fn note_changes_only_the_own_current_lease(flavour: Flavour) {
     other.end();
 
     let holder = Holder::on(&database, &["--note=mine"]);
-    let query = "SELECT token FROM dlock_lock WHERE action='init'";
-    let token = database.admin_conn().query_first(query);
-    let token: u64 = token.expect("the table exists").expect("the row exists");
+    let token: u64 = database.value("SELECT token FROM dlock_lock WHERE action='init'");
     let note = |token: u64| {
         let note = ["note", "late", "--action=init", "--token"];
         Dlock::on(&database, note).arg(token.to_string()).run()

@@ -4,7 +4,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use mysql::prelude::Queryable;
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, eventually};
 use testkit::command::Stage;
@@ -142,10 +141,7 @@ fn nested_exec_with_a_stale_token_exits_76() {
 
     // The token of a finished run is not current. A process that has outlived its run may still have this token in
     // its environment.
-    let freed = database
-        .admin_conn()
-        .query_drop("UPDATE dlock_lock SET owner_id=NULL");
-    freed.expect("the row can be changed");
+    database.run("UPDATE dlock_lock SET owner_id=NULL");
     for token in [before, token(&database)] {
         let why = format!("the outer dlock's token {token} is not current: init is free");
         let late = inner(&database, token, &address(&database)).run();

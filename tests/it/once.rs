@@ -5,13 +5,13 @@ use std::fs;
 use std::path::PathBuf;
 
 use mysql::Conn;
-use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::Stage;
 use testkit::holder::renewals;
 use testkit::on_each_flavour;
 use testkit::proxy::{Proxy, Request};
 use testkit::servers::{Database, Flavour, SESSIONS, shared};
+use testkit::sql::Sql;
 
 use crate::faults::on_each;
 
@@ -70,40 +70,26 @@ impl Replicas {
 
     /// Waits until `count` sessions wait for the queue lock.
     fn wait_for_waiters(&mut self, count: u64) {
-        let query = format!(
-            "SELECT COUNT(*) FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id \
+        self.admin.wait_until(format!(
+            "COUNT(*)={count} FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id \
              WHERE p.info LIKE '%GET_LOCK%'"
-        );
-        eventually("the waiters wait for the queue lock", || {
-            self.number(&query) == count
-        });
-    }
-
-    fn number(&mut self, query: &str) -> u64 {
-        let number = self.admin.query_first(query);
-        number.expect("a valid query").expect("one row")
-    }
-
-    fn execute(&mut self, statement: &str) {
-        let outcome = self.admin.query_drop(statement);
-        outcome.expect("root has the privilege");
+        ));
     }
 
     fn done(&mut self) -> Vec<String> {
         self.admin
-            .query("SELECT once_key FROM dlock_success WHERE action='init' ORDER BY once_key")
-            .expect("the successes can be read")
+            .rows("SELECT once_key FROM dlock_success WHERE action='init' ORDER BY once_key")
     }
 
     /// Revokes all privileges of the test account except `grants`. Each element of `grants` contains the privileges on
     /// one table.
     fn restrict(&mut self, grants: &[(&str, &str)]) {
         let (name, user) = (self.database.name.clone(), self.database.user.clone());
-        self.execute(&format!(
+        self.admin.run(format!(
             "REVOKE ALL PRIVILEGES, GRANT OPTION FROM '{user}'@'%'"
         ));
         for (rights, table) in grants {
-            self.execute(&format!(
+            self.admin.run(format!(
                 "GRANT {rights} ON `{name}`.{table} TO '{user}'@'%'"
             ));
         }
@@ -125,9 +111,7 @@ fn recorded_success_is_not_run_again_and_its_holder_is_named() {
         let outcome = replicas.replica(&["--once"], "two", 3).run();
         let (token, at): (u64, String) = replicas
             .admin
-            .query_first("SELECT token,done_at FROM dlock_success WHERE once_key=''")
-            .expect("the success can be read")
-            .expect("the success is recorded");
+            .value("SELECT token,done_at FROM dlock_success WHERE once_key=''");
         let at = at.replace(' ', "T");
         outcome.expect(0, "", "dlock: init was done by web-1/1 ");
         let when = format!(" ago (token {token}, {at}Z); not run again");
@@ -197,7 +181,12 @@ fn once_waiters_exit_0_when_the_holder_succeeds() {
             waiter.wait().expect(0, "", "init (v1) was done by ");
         }
         assert_eq!(replicas.ran(), ["holder"]);
-        assert_eq!(replicas.number("SELECT COUNT(*) FROM dlock_waiter"), 0);
+        assert_eq!(
+            replicas
+                .admin
+                .value::<u64>("SELECT COUNT(*) FROM dlock_waiter"),
+            0
+        );
     });
 }
 
@@ -261,12 +250,12 @@ fn holder_that_lost_its_lease_cannot_record_a_success() {
         ] {
             // The ttl is long, so the release detects the loss before a renewal does.
             let holder = replicas.holder(&["--once", "--ttl=5m"]);
-            replicas.execute(&format!("UPDATE dlock_lock SET {taken}"));
+            replicas.admin.run(format!("UPDATE dlock_lock SET {taken}"));
             replicas.let_go("0");
             let outcome = holder.wait();
             outcome.expect(76, "", "does not count as done");
             assert!(replicas.done().is_empty(), "{way}");
-            replicas.execute("UPDATE dlock_lock SET owner_id=NULL");
+            replicas.admin.run("UPDATE dlock_lock SET owner_id=NULL");
             replicas.stage = Stage::new();
         }
     });
@@ -331,7 +320,7 @@ fn account_that_cannot_record_a_success_runs_no_command() {
             .expect(77, "", "dlock setup --print");
         assert_eq!(replicas.ran(), ["first"]);
         let held = "SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL";
-        assert_eq!(replicas.number(held), 0);
+        assert_eq!(replicas.admin.value::<u64>(held), 0);
     });
 }
 

@@ -2,7 +2,7 @@
 //! the same time, and the holder and the waiters print the operator's name.
 
 use mysql::prelude::Queryable;
-use testkit::cli_runner::{Dlock, Outcome, eventually};
+use testkit::cli_runner::{Dlock, Outcome};
 use testkit::holder::{status, token};
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, shared};
@@ -157,8 +157,7 @@ fn action_paused_while_held_is_not_granted_after_its_holder() {
         let holder = Holder::start(database, &["--grace", "1s"]);
         // After the server's clock was set back, the end of an old pause may be in the future again.
         let pause = "UPDATE dlock_lock SET paused_until=UTC_TIMESTAMP(6)+INTERVAL 1 HOUR";
-        let paused = database.admin_conn().query_drop(pause);
-        paused.expect("root has the privilege");
+        database.run(pause);
         let before = token(database);
         release(database, &["--resume"]).expect(66, "", "init is not paused");
         assert_eq!(
@@ -182,11 +181,7 @@ fn paused_action_is_not_granted_when_a_dead_holders_lease_expires(flavour: Flavo
     let holder = Holder::start(database, &["--ttl", "3s"]);
     holder.running.crash();
     release(database, &["--pause", "1h"]).expect(0, "", "init is paused for 1h: ");
-    let mut admin = database.admin_conn();
-    eventually("the lease has expired", || {
-        let expired = "SELECT expires_at<UTC_TIMESTAMP(6) FROM dlock_lock";
-        admin.query_first(expired).expect("the row exists") == Some(true)
-    });
+    database.wait_until("expires_at<UTC_TIMESTAMP(6) FROM dlock_lock");
     let seen = status(database);
     assert_eq!(seen["state"], "expired", "{seen}");
     assert!(seen["takeover_in_ms"].as_u64() > Some(3_000_000), "{seen}");
@@ -205,19 +200,8 @@ fn paused_action_is_not_granted_when_a_dead_holders_lease_expires(flavour: Flavo
 #[test]
 fn release_without_the_right_to_kill_takes_effect_at_the_next_renewal() {
     everywhere(|database| {
-        let mut other = database.clone();
-        other.user = format!("other_{}", database.user);
-        let account = format!("'{}'@'%'", other.user);
-        let pattern = database.name.replace('_', "\\_");
-        for statement in [
-            format!("CREATE USER {account} IDENTIFIED BY '{}'", other.password),
-            format!("GRANT ALL ON `{pattern}`.* TO {account}"),
-        ] {
-            database
-                .admin_conn()
-                .query_drop(statement)
-                .expect("root has all privileges");
-        }
+        let other = database.account("other");
+        other.grant(&format!("ALL ON `{}`.*", other.name));
         // The lease is renewed every second.
         let holder = Holder::start(database, &["--ttl", "6s", "--grace", "1s"]);
         let outcome = release(&other, &[]);

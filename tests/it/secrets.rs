@@ -15,7 +15,6 @@ use testkit::proxy::Port;
 use testkit::servers::{Database, Flavour, shared};
 
 use crate::connection::private;
-use crate::doctor::execute;
 use crate::faults::on_each;
 
 /// The password. Every incorrect password in these tests also contains this string. No other string in these tests
@@ -66,7 +65,7 @@ fn database(flavour: Flavour) -> Database {
     let database = shared(flavour).database("secrets");
     let user = &database.user;
     let alter = format!("ALTER USER '{user}'@'%' IDENTIFIED BY '{SENTINEL}'");
-    execute(&database, &alter);
+    database.run(&alter);
     database
 }
 
@@ -137,8 +136,7 @@ fn run_never_prints_or_stores_its_password() {
         assert_no_secret(&with(dlock).run(), 0, "url");
     }
     for table in ["dlock_lock", "dlock_schema", "dlock_history"] {
-        let query = format!("SELECT * FROM {table}");
-        let rows: Vec<Row> = database.admin_conn().query(query).expect("root may read");
+        let rows: Vec<Row> = database.rows(format!("SELECT * FROM {table}"));
         assert!(!rows.is_empty(), "{table}");
         let mut text = String::new();
         for value in rows.into_iter().flat_map(Row::unwrap) {

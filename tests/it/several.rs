@@ -28,10 +28,7 @@ fn tokens<const N: usize>(database: &Database, names: [&str; N]) -> [u64; N] {
 fn held(database: &Database) -> Vec<String> {
     let query =
         "SELECT CAST(action AS CHAR) FROM dlock_lock WHERE owner_id IS NOT NULL ORDER BY action";
-    database
-        .admin_conn()
-        .query(query)
-        .expect("the table exists")
+    database.rows(query)
 }
 
 /// Starts a run with `names` whose command runs until the test ends it.
@@ -90,11 +87,7 @@ fn waiter_for_the_second_name_holds_the_first_one_for_many_leases(flavour: Flavo
         status.contains("held and renewing; the holder waits for web")
     });
     // The lease is renewed six times per ttl.
-    let mut admin = database.admin_conn();
-    eventually("the first lease is kept for two ttls", || {
-        let renewals = "SELECT renewals>12 FROM dlock_lock WHERE action='api'";
-        admin.query_first(renewals).expect("the table exists") == Some(true)
-    });
+    database.wait_until("renewals>12 FROM dlock_lock WHERE action='api'");
     Dlock::on(&database, ["exec", "-n", "api", "--", "true"])
         .run()
         .expect(75, "", "api is held");

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use mysql::prelude::Queryable;
 use serde_json::{Value, json};
-use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::cli_runner::{Dlock, Running};
 use testkit::command::{Stage, read_message, write_message};
 use testkit::holder::status;
 use testkit::on_each_flavour;
 use testkit::proxy::Proxy;
 use testkit::servers::{Database, Flavour, SESSIONS, shared};
+use testkit::sql::Sql;
 
 /// A run whose command runs until the test ends it.
 struct Held {
@@ -65,19 +65,13 @@ fn is_refused(database: &Database, options: &[&str], message: &str) {
 
 /// Returns the number of slots that are held.
 fn held(database: &Database) -> u64 {
-    let query = "SELECT COUNT(*) FROM dlock_slot WHERE owner_id IS NOT NULL";
-    let count = database.admin_conn().query_first(query);
-    count.expect("the table exists").expect("a number")
+    database.value("SELECT COUNT(*) FROM dlock_slot WHERE owner_id IS NOT NULL")
 }
 
 /// Waits until `count` contenders wait.
 #[track_caller]
 fn waits(database: &Database, count: u64) {
-    let query = "SELECT COUNT(*) FROM dlock_waiter";
-    let mut admin = database.admin_conn();
-    eventually("the contenders wait", || {
-        admin.query_first(query).expect("the table exists") == Some(count)
-    });
+    database.wait_until(format!("COUNT(*)={count} FROM dlock_waiter"));
 }
 
 #[test]
@@ -137,7 +131,7 @@ fn each_command_gets_the_smallest_free_slot_up_to_the_smallest_limit() {
 #[track_caller]
 fn is_free(database: &Database) {
     let query = "SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL";
-    let count: Option<u64> = database.admin_conn().query_first(query).expect("a table");
+    let count: Option<u64> = database.first(query);
     assert_eq!((count, held(database)), (Some(0), 0));
 }
 
@@ -190,7 +184,7 @@ fn lease_of_a_dead_holder_is_taken_over_after_its_ttl(flavour: Flavour) {
         }
         is_free(&database);
         let lost = "SELECT slot FROM dlock_history WHERE outcome='lost' ORDER BY token";
-        let lost: Vec<Option<u32>> = database.admin_conn().query(lost).expect("a table");
+        let lost: Vec<Option<u32>> = database.rows(lost);
         slots.push((!before.is_empty()).then_some(1));
         assert_eq!(lost, slots, "{flavour}");
     }
@@ -214,15 +208,11 @@ fn tables_without_slots_are_refused_and_not_changed() {
             .run()
             .expect(0, "", "");
         let mut admin = database.admin_conn();
-        for statement in ["DROP TABLE dlock_slot", "UPDATE dlock_schema SET version=2"] {
-            admin.query_drop(statement).expect("root may do this");
-        }
+        admin.run("DROP TABLE dlock_slot; UPDATE dlock_schema SET version=2");
         let exec = ["exec", "init", "--shared", "--", "true"];
         let refused = Dlock::on(&database, exec).run();
         refused.expect(78, "", "have schema version 2: run dlock setup");
-        let tables: Vec<String> = admin
-            .query("SHOW TABLES LIKE 'dlock_slot'")
-            .expect("tables");
+        let tables: Vec<String> = admin.rows("SHOW TABLES LIKE 'dlock_slot'");
         assert_eq!(tables, [""; 0], "{flavour}");
     }
 }
@@ -286,7 +276,7 @@ fn release_names_a_slot_a_token_or_all_holders() {
         Held::start(&database, &["--slots=2"]).end();
         Held::start(&database, &[]).end();
         let ended = "SELECT slot FROM dlock_history WHERE outcome='exited' ORDER BY token";
-        let ended: Vec<Option<u32>> = database.admin_conn().query(ended).expect("a table");
+        let ended: Vec<Option<u32>> = database.rows(ended);
         assert_eq!(ended, [Some(1), None], "{flavour}");
     }
 }
@@ -395,8 +385,7 @@ fn shared_record_without_a_lease_is_free() {
         let database = shared(flavour).database("slots");
         Held::start(&database, &["--shared"]).end();
         let idle = "UPDATE dlock_lock SET owner_id=REPEAT(CHAR(0),16),expires_at='9999-12-31'";
-        let mut admin = database.admin_conn();
-        admin.query_drop(idle).expect("root may do this");
+        database.run(idle);
         assert_eq!(status(&database)["state"], json!("free"), "{flavour}");
         let release = Dlock::on(&database, ["release", "init", "--yes"]).run();
         release.expect(66, "", "there is nothing to release: init is free");
@@ -418,12 +407,9 @@ fn waiter_for_room_is_served_although_the_server_waits_for_an_hour(flavour: Flav
     let waiter = Dlock::on(&database, ["exec", "init", "--ttl=3s", "--", "true"]);
     let waiter = waiter.env("DLOCK_URL", url).start();
     let sleeps = format!(
-        "SELECT COUNT(*) FROM {SESSIONS} AS s WHERE info LIKE '%SELECT look FROM %' AND id<>CONNECTION_ID()"
+        "COUNT(*)>0 FROM {SESSIONS} AS s WHERE info LIKE '%SELECT look FROM %' AND id<>CONNECTION_ID()"
     );
-    let mut admin = database.admin_conn();
-    eventually("the server waits", || {
-        admin.query_first(&sleeps).expect("root has all privileges") >= Some(1)
-    });
+    database.wait_until(sleeps);
     for holder in holders {
         holder.end();
     }

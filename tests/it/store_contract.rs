@@ -14,9 +14,9 @@ use dlock::store::{
     ReleaseRequest, RenewRequest, Request, Response, Store,
 };
 use dlock::sys::clock;
-use mysql::prelude::Queryable;
 use testkit::proxy::{Fault, Kind, Proxy};
 use testkit::servers::{self, Flavour, Series, Server, shared};
+use testkit::sql::Sql;
 
 use crate::contract::{CLAUSES, Peer, Scene, attempt, reassertion};
 use crate::session_settings::worst;
@@ -80,8 +80,7 @@ struct RealScene<'a>(&'a servers::Database);
 
 impl RealScene<'_> {
     fn change(&self, statement: &str) {
-        let changed = self.0.admin_conn().query_drop(statement);
-        changed.expect("the row can be changed");
+        self.0.run(statement);
     }
 }
 
@@ -278,7 +277,7 @@ fn send_time_of_a_grant_is_that_of_the_attempt() {
         let entry = "INSERT INTO dlock_waiter SET action='init',owner_id=REPEAT('x',16),holder='dead',host='',pid=1,\
              user='',note='',polls=1,server='',session_id=1,account='',\
              enqueued_at=UTC_TIMESTAMP(6)-INTERVAL 1 DAY,last_seen_at=UTC_TIMESTAMP(6)-INTERVAL 1 DAY";
-        admin.query_drop(entry).expect("root may write");
+        admin.run(entry);
         let proxy = Proxy::to(database.port);
         let mut through = database.clone();
         through.port = proxy.port();
@@ -295,10 +294,8 @@ fn send_time_of_a_grant_is_that_of_the_attempt() {
             matches!(response.outcome, Ok(Response::Granted(..))),
             "{flavour}: {response:?}"
         );
-        let left: Option<u64> = admin
-            .query_first("SELECT COUNT(*) FROM dlock_waiter")
-            .expect("root may read");
-        assert_eq!(left, Some(0), "{flavour}: the entry was not removed");
+        let left: u64 = admin.value("SELECT COUNT(*) FROM dlock_waiter");
+        assert_eq!(left, 0, "{flavour}: the entry was not removed");
         assert!(response.sent < executed, "{flavour}: {response:?}");
         assert!(response.could_grant, "{flavour}: {response:?}");
     }
@@ -317,9 +314,7 @@ fn late_renewal_does_not_change_a_lock_that_is_held_for_min_hold() {
         let released = one.send(&Request::Release(release));
         assert!(matches!(released, Response::Released), "{released:?}");
         let expires = || -> Option<String> {
-            let query = "SELECT CONCAT(expires_at,' ',ttl_us,' ',renewals) FROM dlock_lock";
-            let found = database.admin_conn().query_first(query);
-            found.expect("root has the privilege")
+            database.first("SELECT CONCAT(expires_at,' ',ttl_us,' ',renewals) FROM dlock_lock")
         };
         let before = expires();
         let renew = Request::Renew(RenewRequest::new(grant, QueueLock::Unavailable));

@@ -1,7 +1,6 @@
 //! Tests of the tables of `status` and `history` on a terminal and on a pipe, and of the words in place of an empty
 //! table.
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::Dlock;
 use testkit::servers::{Database, Flavour, shared};
 use testkit::terminal::Terminal;
@@ -20,10 +19,7 @@ fn two_jobs(flavour: Flavour) -> Database {
     }
     let hold = "UPDATE dlock_lock SET owner_id=REPEAT('x',16),server='elsewhere',\
                 renewed_at=UTC_TIMESTAMP(6),expires_at=UTC_TIMESTAMP(6)+INTERVAL 1 HOUR";
-    database
-        .admin_conn()
-        .query_drop(hold)
-        .expect("the rows can be updated");
+    database.run(hold);
     database
 }
 

@@ -6,7 +6,6 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder, SslOpts};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
@@ -18,8 +17,8 @@ use testkit::network::resolving;
 use testkit::on_each_flavour;
 use testkit::proxy::{Proxy, packet};
 use testkit::servers::{Database, Flavour, Server, shared};
+use testkit::sql::Sql;
 
-use crate::doctor::execute;
 use crate::faults::on_each;
 
 /// The host name in the server's certificate.
@@ -121,10 +120,7 @@ impl TlsServer {
         let setup = Dlock::new(["setup"]).env("DLOCK_URL", database.socket_url());
         setup.run().expect(0, "", "in place");
         let user = &database.user;
-        execute(
-            &database,
-            &format!("ALTER USER '{user}'@'%' REQUIRE {require}"),
-        );
+        database.run(format!("ALTER USER '{user}'@'%' REQUIRE {require}"));
         database
     }
 }
@@ -381,10 +377,7 @@ fn logs_in_with(database: &Database, plugin: &str) {
         "SELECT plugin FROM mysql.user WHERE user='{}'",
         database.user
     );
-    let found: Option<String> = database
-        .admin_conn()
-        .query_first(query)
-        .expect("root may read");
+    let found: Option<String> = database.first(query);
     assert_eq!(found.as_deref(), Some(plugin));
 }
 
@@ -542,14 +535,12 @@ fn driver_alone_accepts_data_injected_before_tls() {
         let database = tls.database("SSL");
         let proxy = injecting(tls, &forged_change());
         let mut conn = injected(tls, &database, &proxy);
-        conn.query_drop("UPDATE never SET sent = 1")
-            .expect("the driver accepts the forged response");
+        conn.run("UPDATE never SET sent = 1");
         assert_eq!(conn.affected_rows(), 1, "{flavour}");
 
         let proxy = injecting(tls, &forged_row("init"));
         let mut conn = injected(tls, &database, &proxy);
-        let row = conn.query_first("SELECT never");
-        let row: Option<mysql::Row> = row.expect("the driver accepts the forged response");
+        let row: Option<mysql::Row> = conn.first("SELECT never");
         let action: Option<String> = row.expect("the query returns a row").get("action");
         assert_eq!(action.as_deref(), Some("init"), "{flavour}");
     }

@@ -4,7 +4,6 @@ use std::fs;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Outcome};
 use testkit::command::Stage;
 use testkit::holder::Holder;
@@ -70,16 +69,9 @@ fn missing_heartbeat_is_reported_with_its_cause() {
 fn missing_tables_are_reported_before_missing_grants() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("true_messages");
-        let mut reader = database.clone();
-        reader.user = format!("reader_{}", database.user);
-        let (user, password, name) = (&reader.user, &reader.password, &database.name);
-        let mut admin = database.admin_conn();
-        for statement in [
-            format!("CREATE USER '{user}'@'%' IDENTIFIED BY '{password}'"),
-            format!("GRANT SELECT ON `{name}`.* TO '{user}'@'%'"),
-        ] {
-            admin.query_drop(statement).expect("root has the privilege");
-        }
+        let reader = database.account("reader");
+        let (user, name) = (&reader.user, &database.name);
+        reader.grant(&format!("SELECT ON `{name}`.*"));
         let exec = || Dlock::on(&reader, ["exec", "-a", "init", "--", "true"]).run();
         let outcome = exec();
         let message = format!(

@@ -12,12 +12,12 @@ mod upgrade;
 
 use std::ffi::OsStr;
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::Dlock;
 use testkit::holder::Holder;
 use testkit::servers::{Database, Flavour, shared};
+use testkit::sql::Sql;
 
-use crate::doctor::{Findings, execute};
+use crate::doctor::Findings;
 use crate::faults::on_each;
 use crate::mutants::{VARIABLE, program};
 
@@ -43,20 +43,17 @@ fn set_up(flavour: Flavour) -> Database {
 #[track_caller]
 fn recorded(database: &Database) -> Vec<(u32, u32)> {
     let rows = "SELECT version, min_version FROM dlock_schema";
-    let rows = database.admin_conn().query(rows);
-    rows.expect("the table exists")
+    database.rows(rows)
 }
 
 /// Returns the definitions of all tables except their counters.
 #[track_caller]
 fn definitions(database: &Database) -> Vec<String> {
     let mut admin = database.admin_conn();
-    let tables: Vec<String> = admin.query("SHOW TABLES").expect("root has the privilege");
+    let tables: Vec<String> = admin.rows("SHOW TABLES");
     let definition = |table: String| {
-        let row: Option<(String, String)> = admin
-            .query_first(format!("SHOW CREATE TABLE {table}"))
-            .expect("root has the privilege");
-        let (_, text) = row.expect("the table exists");
+        let row: (String, String) = admin.value(format!("SHOW CREATE TABLE {table}"));
+        let (_, text) = row;
         let lines = text.lines().filter(|line| !line.starts_with(')'));
         lines.collect::<Vec<_>>().join("\n")
     };
@@ -92,7 +89,7 @@ fn tables_that_are_too_old_or_too_new_are_refused_and_not_changed() {
         assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
 
         next(&database, ["setup", "-q"]).run().expect(0, "", "");
-        execute(&database, "UPDATE dlock_schema SET min_version=4");
+        database.run("UPDATE dlock_schema SET min_version=4");
         let before = definitions(&database);
         let new = "the tables need a dlock with schema version 4 or later, but this dlock has 3: use a newer dlock";
         for words in [exec, "status", "setup"] {
@@ -116,7 +113,7 @@ fn holders_and_waiters_stop_if_the_tables_begin_to_need_a_newer_program() {
         let lost = Holder::on(&database, &["--action=lost", "--ttl=6s"]);
         let waiter = Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
         waiter.wait_for_output("init is held by");
-        execute(&database, "UPDATE dlock_schema SET version=4,min_version=4");
+        database.run("UPDATE dlock_schema SET version=4,min_version=4");
         healthy.end().expect(3, "", "");
         // The waiter checks the version again when its turn comes.
         waiter.wait().expect(78, "", "use a newer dlock");
@@ -129,18 +126,17 @@ fn holders_and_waiters_stop_if_the_tables_begin_to_need_a_newer_program() {
 fn an_older_program_works_with_columns_that_it_does_not_know() {
     on_each(|flavour| {
         let database = set_up(flavour);
-        let tables = database.admin_conn().query("SHOW TABLES");
-        let tables: Vec<String> = tables.expect("root has the privilege");
+        let tables: Vec<String> = database.rows("SHOW TABLES");
         assert_eq!(tables.len(), 7);
         // A column at the front of a table shifts all other columns.
         for table in tables {
             for place in ["FIRST", ""] {
                 let column = format!("newer_{} VARBINARY(9) NOT NULL DEFAULT 'x'", place.len());
                 let alter = format!("ALTER TABLE {table} ADD {column} {place}");
-                execute(&database, &alter);
+                database.run(&alter);
             }
         }
-        execute(&database, "UPDATE dlock_schema SET version=9");
+        database.run("UPDATE dlock_schema SET version=9");
         let before = definitions(&database);
         for (words, stdout, stderr) in [
             (

@@ -1,10 +1,10 @@
 //! Tests of `dlock wait`, which waits for an action or a success without contending for the lock.
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Outcome};
 use testkit::holder::Holder;
 use testkit::proxy::{Flow, Proxy};
 use testkit::servers::{Database, Flavour, shared};
+use testkit::sql::Sql;
 
 /// A database, and a second account that can only read this database.
 struct Scene {
@@ -21,10 +21,7 @@ impl Scene {
             "GRANT SELECT ON `{}`.* TO '{}'@'%'",
             database.name, reader.user
         );
-        server
-            .admin()
-            .query_drop(grant)
-            .expect("the privileges can be granted");
+        server.run(grant);
         reader.name.clone_from(&database.name);
         Self { database, reader }
     }
@@ -124,10 +121,9 @@ fn wait_reconnects_and_exits_69_if_the_server_is_unreachable() {
         let mut admin = scene.database.admin_conn();
         let user = &scene.reader.user;
         let query = format!("SELECT id FROM information_schema.processlist WHERE user='{user}'");
-        let sessions: Vec<u64> = admin.query(query).expect("the sessions can be read");
+        let sessions: Vec<u64> = admin.rows(query);
         assert_eq!(sessions.len(), 1, "{sessions:?}");
-        let killed = admin.query_drop(format!("KILL {}", sessions[0]));
-        killed.expect("the session can be killed");
+        admin.run(format!("KILL {}", sessions[0]));
         holder.end().expect(3, "", "");
         assert_eq!(waiter.wait().status, Some(0));
         scene

@@ -6,7 +6,6 @@ use testkit::proxy::{Kind, Proxy, Request};
 use testkit::servers::{Database, Flavour, Series, Server, shared};
 
 use super::actions;
-use crate::doctor::execute;
 
 /// Runs `true` under `action` through `proxy`, and returns the requests. Runs it again if an attempt has timed out on a busy
 /// machine.
@@ -73,7 +72,7 @@ fn the_server_also_counts_one_connection_per_exec() {
         setup.expect(0, "", "");
         let user = &database.user;
         let limit = format!("ALTER USER '{user}'@'%' WITH MAX_CONNECTIONS_PER_HOUR 2");
-        execute(&database, &limit);
+        database.run(&limit);
         let run = || {
             let exec = ["exec", "-a", "init", "--connect-timeout", "0", "--", "true"];
             Dlock::on(&database, exec).run()

@@ -4,24 +4,20 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use testkit::cli_runner::{Dlock, eventually};
-use testkit::clusters::run;
 use testkit::holder::{Holder, renewals};
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, Server, shared};
 
-use crate::doctor::execute;
 use crate::faults::on_each;
 
 /// Creates an account and executes the GRANT statements `grants`, with `ACCOUNT` replaced by the name of the account.
 /// Returns `database` with the new account.
 #[track_caller]
 fn account(database: &Database, name: &str, grants: &[String]) -> Database {
-    let mut limited = database.clone();
-    limited.user = format!("{name}_{}", database.user);
+    let limited = database.account(name);
     let account = format!("'{}'@'%'", limited.user);
-    let create = format!("CREATE USER {account} IDENTIFIED BY '{}'", limited.password);
-    for statement in [create].iter().chain(grants) {
-        execute(database, &statement.replace("ACCOUNT", &account));
+    for grant in grants {
+        database.run(grant.replace("ACCOUNT", &account));
     }
     limited
 }
@@ -133,7 +129,7 @@ fn execute_printout(server: &Server, options: &[&str], client: &[&str]) {
 on_each_flavour!(the_printed_statements_can_be_executed_on_a_fresh_server);
 fn the_printed_statements_can_be_executed_on_a_fresh_server(flavour: Flavour) {
     let server = Server::start(flavour, &[]);
-    run(&server, "CREATE DATABASE app; CREATE DATABASE `my_``db`");
+    server.run("CREATE DATABASE app; CREATE DATABASE `my_``db`");
     let port = server.port().to_string();
     let named = ["--database=my_`db", "--user=o'neill"];
     let default = ["--database=app", "--user=dlock"];
@@ -151,10 +147,9 @@ fn the_printed_statements_can_be_executed_on_a_fresh_server(flavour: Flavour) {
         locked.expect(77, "", "' IDENTIFIED BY '…' ACCOUNT UNLOCK");
         let (_, user) = settings[1].split_once('=').expect("an option with a value");
         let account = format!("'{}'@'%'", user.replace('\'', "''"));
-        run(
-            &server,
-            &format!("ALTER USER {account} IDENTIFIED BY 'p' ACCOUNT UNLOCK"),
-        );
+        server.run(format!(
+            "ALTER USER {account} IDENTIFIED BY 'p' ACCOUNT UNLOCK"
+        ));
         let dlock = |words| dlock(words).env("DLOCK_PASSWORD", "p").run();
         dlock(exec).expect(0, "", "");
         dlock("setup").expect(0, "", "the tables are in place");

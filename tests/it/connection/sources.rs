@@ -11,7 +11,6 @@ use testkit::command::Stage;
 use testkit::servers::{Flavour, shared};
 
 use super::{all_reach, bare};
-use crate::doctor::execute;
 use crate::pid_one::{namespaces, unshare};
 
 /// Writes `text` to the file `name`, which only its owner can read, and returns the path of the file.
@@ -34,7 +33,7 @@ fn settings_come_from_urls_flags_variables_and_files() {
         "ALTER USER '{}'@'%' IDENTIFIED BY '{quoted}'",
         database.user
     );
-    execute(&database, &alter);
+    database.run(&alter);
     database.password = PASSWORD.bytes().fold(String::new(), |mut all, byte| {
         write!(all, "%{byte:02X}").expect("writing to a String cannot fail");
         all

@@ -6,8 +6,8 @@ use mysql::prelude::Queryable;
 use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
 use testkit::servers::shared;
+use testkit::sql::Sql;
 
-use crate::doctor::execute;
 use crate::faults::on_each;
 
 /// The rows that no refused command may change.
@@ -30,7 +30,7 @@ fn concurrent_first_execs_create_the_tables_and_all_run() {
         let ran = fs::read_to_string(count).expect("the file exists");
         assert_eq!(ran, "8\n", "{flavour}");
         let mut root = database.admin_conn();
-        let tables: Vec<String> = root.query("SHOW TABLES").expect("root may read");
+        let tables: Vec<String> = root.rows("SHOW TABLES");
         assert_eq!(
             tables.join(" "),
             "dlock_fence dlock_history dlock_lock dlock_schema dlock_slot dlock_success dlock_waiter",
@@ -50,10 +50,7 @@ fn existing_tables_are_not_changed_and_not_used_if_they_have_another_version() {
         let exec = |action| Dlock::on(&database, ["exec", "-a", action, "--", "echo", "ran"]).run();
         setup().expect(0, "", "the tables are in place");
         exec("init").expect(0, "ran\n", "");
-        let rows = || -> Rows {
-            let query = "SELECT action, token, owner_id FROM dlock_lock";
-            database.admin_conn().query(query).expect("root may read")
-        };
+        let rows = || -> Rows { database.rows("SELECT action, token, owner_id FROM dlock_lock") };
         let before = rows();
         assert_eq!(before.len(), 1, "{flavour}");
         setup().expect(0, "", "the tables are in place");
@@ -73,7 +70,7 @@ fn existing_tables_are_not_changed_and_not_used_if_they_have_another_version() {
             ),
             ("DELETE FROM dlock_schema", "run dlock setup"),
         ] {
-            execute(&database, version);
+            database.run(version);
             for action in ["init", "new"] {
                 exec(action).expect(78, "", advice);
             }

@@ -4,7 +4,7 @@ use testkit::cli_runner::Dlock;
 use testkit::on_each_series;
 use testkit::servers::{Database, Flavour, Series, shared};
 
-use super::{Findings, account_without_grants, execute, grant, set_up};
+use super::{Findings, set_up};
 
 /// Returns the privileges that `dlock setup --print` prints for exec, as pairs of a table and its privileges.
 fn printed_grants(database: &Database) -> Vec<(String, Vec<String>)> {
@@ -21,26 +21,26 @@ fn printed_grants(database: &Database) -> Vec<(String, Vec<String>)> {
 on_each_series!(each_missing_grant_is_found_and_the_fix_grants_it);
 fn each_missing_grant_is_found_and_the_fix_grants_it(series: Series) {
     let database = set_up(shared(series));
-    let account = account_without_grants(&database, "poor");
+    let account = database.account("poor");
     let user = &account.user;
     let grants = printed_grants(&database);
     assert!(grants.len() > 2, "{grants:?}");
     // One grant makes the other tables invisible, and the fix for them is several statements.
     let (visible, rights) = &grants[0];
-    grant(&account, &format!("{} ON {visible}", rights.join(", ")));
+    account.grant(&format!("{} ON {visible}", rights.join(", ")));
     let findings = Findings::on(&account);
     findings.reports("tables", "skip", "cannot see dlock_");
     let fix = findings.reports("grants", "fail", "missing: ");
     assert_eq!(findings.status, 78);
     for statement in fix.split_inclusive(';') {
-        execute(&database, statement);
+        database.run(statement);
     }
     Findings::on(&account).are_good_except(&[]);
     for (table, rights) in &grants {
         let bare = table.rsplit('.').next().expect("a name");
         for right in rights {
             let revoke = format!("REVOKE {right} ON {table} FROM '{user}'@'%'");
-            execute(&database, &revoke);
+            database.run(&revoke);
             let findings = Findings::on(&account);
             // If an earlier fix had not worked, its privilege would also be missing.
             let fact = format!("missing: {right} on {bare}");
@@ -48,7 +48,7 @@ fn each_missing_grant_is_found_and_the_fix_grants_it(series: Series) {
             assert_eq!(findings.fact("grants"), fact);
             assert_eq!(findings.status, 78);
             findings.are_good_except(&["grants", "tables"]);
-            execute(&database, &fix);
+            database.run(&fix);
         }
     }
     Findings::on(&account).are_good_except(&[]);
@@ -59,24 +59,22 @@ fn a_grant_through_a_role_or_on_the_whole_server_counts() {
     for series in Series::ALL {
         let database = set_up(shared(series));
         let name = &database.name;
-        let by_role = account_without_grants(&database, "role");
+        let by_role = database.account("role");
         let user = &by_role.user;
         let role = format!("r_{user}");
         let before_user = match series.flavour() {
             Flavour::MariaDb => "FOR",
             Flavour::MySql => "TO",
         };
-        for statement in [
-            format!("CREATE ROLE {role}"),
-            format!("GRANT ALL ON `{name}`.* TO {role}"),
-            format!("GRANT {role} TO '{user}'@'%'"),
-            format!("SET DEFAULT ROLE {role} {before_user} '{user}'@'%'"),
-        ] {
-            execute(&database, &statement);
-        }
+        database.run(format!(
+            "CREATE ROLE {role};\
+             GRANT ALL ON `{name}`.* TO {role};\
+             GRANT {role} TO '{user}'@'%';\
+             SET DEFAULT ROLE {role} {before_user} '{user}'@'%'"
+        ));
         Findings::on(&by_role).are_good_except(&[]);
-        let everywhere = account_without_grants(&database, "all");
-        grant(&everywhere, "SELECT, INSERT, UPDATE, DELETE ON *.*");
+        let everywhere = database.account("all");
+        everywhere.grant("SELECT, INSERT, UPDATE, DELETE ON *.*");
         Findings::on(&everywhere).are_good_except(&[]);
     }
 }
@@ -88,7 +86,7 @@ fn a_low_session_limit_is_reported_before_it_is_reached() {
         let user = &database.user;
         for (limit, status) in [(2, "fail"), (10, "warn")] {
             let alter = format!("ALTER USER '{user}'@'%' WITH MAX_USER_CONNECTIONS {limit}");
-            execute(&database, &alter);
+            database.run(&alter);
             let fact = format!(", and 1 of {limit} for this account");
             Findings::on(&database).reports("connections", status, &fact);
         }

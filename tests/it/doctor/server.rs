@@ -1,12 +1,12 @@
 //! Findings about the kind, the settings and the behaviour of the server.
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, eventually};
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, Series, Server, shared};
+use testkit::sql::Sql;
 
 use super::session_user::assert_missing_list_is_reported;
-use super::{Findings, contents, execute, grant, set_up};
+use super::{Findings, contents, set_up};
 
 #[test]
 fn a_good_server_passes_all_checks_and_is_not_changed() {
@@ -15,11 +15,8 @@ fn a_good_server_passes_all_checks_and_is_not_changed() {
         Dlock::on(&database, ["exec", "-a", "init", "--", "true"])
             .run()
             .expect(0, "", "");
-        execute(
-            &database,
-            "INSERT INTO dlock_waiter (action,owner_id,holder,host,pid,user,note,polls,server,session_id,\
-             account,enqueued_at,last_seen_at) VALUES ('x','y','','',1,'','',0,'',1,'',NOW(),NOW())",
-        );
+        database.run("INSERT INTO dlock_waiter (action,owner_id,holder,host,pid,user,note,polls,server,session_id,\
+             account,enqueued_at,last_seen_at) VALUES ('x','y','','',1,'','',0,'',1,'',NOW(),NOW())");
         let before = contents(&database);
         for table in ["dlock_lock", "dlock_waiter"] {
             assert!(before.contains(&(table.to_owned(), 1)), "{before:?}");
@@ -75,14 +72,12 @@ fn server_settings_are_checked(flavour: Flavour) {
     let database = set_up(&server);
     Findings::on(&database).are_good_except(&[]);
     let set = |name: &str, value: &str| {
-        let before: Vec<(String, String)> = database
-            .admin_conn()
-            .query(format!("SHOW GLOBAL VARIABLES LIKE '{name}'"))
-            .expect("root has the privilege");
+        let before: Vec<(String, String)> =
+            database.rows(format!("SHOW GLOBAL VARIABLES LIKE '{name}'"));
         let is_number = value.parse::<f64>().is_ok();
         let quote = if is_number { "" } else { "'" };
         let set = format!("SET GLOBAL {name}={quote}{value}{quote}");
-        execute(&database, &set);
+        database.run(&set);
         before[0].1.clone()
     };
     let limit = match flavour {
@@ -113,9 +108,7 @@ fn server_settings_are_checked(flavour: Flavour) {
     }
     // While a backup blocks all writes, doctor skips the check of the privileges and reports no missing privilege.
     let mut backup = server.admin();
-    backup
-        .query_drop("FLUSH TABLES WITH READ LOCK")
-        .expect("root has the privilege");
+    backup.run("FLUSH TABLES WITH READ LOCK");
     let findings = Findings::on(&database);
     findings.reports("grants", "skip", "imeout");
     findings.are_good_except(&["grants"]);
@@ -129,7 +122,7 @@ fn assert_replica_is_reported(server: &Server, database: &Database) {
     let port = server.port();
     let Database { user, password, .. } = database;
     // MySQL shows sessions of other accounts only with the PROCESS privilege.
-    grant(database, "REPLICATION SLAVE, PROCESS ON *.*");
+    database.grant("REPLICATION SLAVE, PROCESS ON *.*");
     let options: &[&str] = match server.flavour() {
         Flavour::MariaDb => &["--server-id=2"],
         Flavour::MySql => &["--server-id=2", "--performance-schema=OFF"],
@@ -153,7 +146,7 @@ fn assert_replica_is_reported(server: &Server, database: &Database) {
     };
     let mut admin = replica.admin();
     for statement in statements {
-        admin.query_drop(&statement).expect("a replica starts");
+        admin.run(&statement);
     }
     let fact = "asynchronous, connected replicas: 1";
     eventually("doctor reports the replica", || {

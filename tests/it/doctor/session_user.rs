@@ -6,8 +6,9 @@ use mysql::{Conn, Opts};
 use testkit::cli_runner::Dlock;
 use testkit::on_each_series;
 use testkit::servers::{Database, Flavour, SESSIONS, Series, Server, shared};
+use testkit::sql::Sql;
 
-use super::{Findings, account_without_grants, execute, grant, set_up};
+use super::{Findings, set_up};
 
 const CHECK: &str = "session-user";
 
@@ -30,17 +31,15 @@ fn sees_and_ends(account: &Database, target: &Database) -> (bool, bool) {
     let target = log_in(target);
     let session = target.connection_id();
     let mut own = log_in(account);
-    let seen: Option<u64> = own
-        .query_first(format!("SELECT id FROM {SESSIONS} AS p WHERE id={session}"))
-        .expect("every account can read the list");
+    let seen: Option<u64> = own.first(format!("SELECT id FROM {SESSIONS} AS p WHERE id={session}"));
     let ended = own.query_drop(format!("KILL {session}"));
     (seen.is_some(), ended.is_ok())
 }
 
 /// Creates an account that can use the database but has no privileges for sessions.
 fn account(database: &Database, name: &str) -> Database {
-    let account = account_without_grants(database, name);
-    grant(&account, &format!("SELECT ON `{}`.*", account.name));
+    let account = database.account(name);
+    account.grant(&format!("SELECT ON `{}`.*", account.name));
     account
 }
 
@@ -59,7 +58,7 @@ fn finding_is_true_and_the_fix_works(account: &Database, target: &Database) {
     let fact = format!("{}@% {fact} {user}", account.user);
     let fix = findings(account, user).reports(CHECK, status, &fact);
     if status == "warn" {
-        execute(account, &fix);
+        account.run(&fix);
         assert_eq!(sees_and_ends(account, target), (true, true), "{fix}");
     }
 }
@@ -77,7 +76,7 @@ fn each_combination_of_privileges_has_a_true_finding_and_a_working_fix(series: S
     for (at, privileges) in privileges.into_iter().enumerate() {
         let account = account(&database, &format!("p{at}"));
         if !privileges.is_empty() {
-            grant(&account, &format!("{privileges} ON *.*"));
+            account.grant(&format!("{privileges} ON *.*"));
         }
         finding_is_true_and_the_fix_works(&account, &target);
     }
@@ -93,24 +92,22 @@ fn privileges_count_only_if_they_are_in_effect(series: Series) {
     };
     let (inactive, active) = (account(&database, "off"), account(&database, "on"));
     let (off, on) = (&inactive.user, &active.user);
-    for statement in [
-        format!("CREATE ROLE outer_{on}"),
-        format!("CREATE ROLE inner_{on}"),
-        format!("GRANT PROCESS, {end} ON *.* TO inner_{on}"),
-        format!("GRANT inner_{on} TO outer_{on}"),
-        format!("GRANT outer_{on} TO '{off}'@'%'"),
-        format!("GRANT outer_{on} TO '{on}'@'%'"),
-        format!("SET DEFAULT ROLE outer_{on} {set_default} '{on}'@'%'"),
-    ] {
-        execute(&database, &statement);
-    }
+    database.run(format!(
+        "CREATE ROLE outer_{on};\
+         CREATE ROLE inner_{on};\
+         GRANT PROCESS, {end} ON *.* TO inner_{on};\
+         GRANT inner_{on} TO outer_{on};\
+         GRANT outer_{on} TO '{off}'@'%';\
+         GRANT outer_{on} TO '{on}'@'%';\
+         SET DEFAULT ROLE outer_{on} {set_default} '{on}'@'%'"
+    ));
     // The name of a column looks like a privilege on the whole server.
     let hostile = account(&database, "column");
     let column = "`PROCESS, SUPER ON *.* TO x`";
     let table = format!("CREATE TABLE hostile ({column} INT PRIMARY KEY)");
-    execute(&database, &table);
+    database.run(&table);
     let select = format!("SELECT ({column}) ON `{}`.hostile", hostile.name);
-    grant(&hostile, &select);
+    hostile.grant(&select);
     for (account, is_able) in [(active, true), (inactive, false), (hostile, false)] {
         let able = sees_and_ends(&account, &target);
         assert_eq!(able, (is_able, is_able), "{}", account.user);
@@ -122,14 +119,14 @@ fn privileges_count_only_if_they_are_in_effect(series: Series) {
 fn sessions_of_an_account_with_system_user_can_be_ended_only_with_system_user() {
     let database = set_up(shared(Flavour::MySql));
     let (target, account) = (account(&database, "sys"), account(&database, "dba"));
-    grant(&target, "SYSTEM_USER ON *.*");
-    grant(&account, "PROCESS, CONNECTION_ADMIN ON *.*");
+    target.grant("SYSTEM_USER ON *.*");
+    account.grant("PROCESS, CONNECTION_ADMIN ON *.*");
     assert_eq!(sees_and_ends(&account, &target), (true, false));
     // The account cannot read the privileges of other accounts, so the finding states only a condition.
     let condition = format!("if {} has SYSTEM_USER, ", target.user);
     findings(&account, &target.user).reports(CHECK, "ok", &condition);
 
-    grant(&account, "SELECT ON mysql.global_grants");
+    account.grant("SELECT ON mysql.global_grants");
     let fix = findings(&account, &target.user).reports(CHECK, "warn", "can see, but not end,");
     let system_user = format!("GRANT SYSTEM_USER ON *.* TO '{}'@'%';", account.user);
     assert_eq!(fix, system_user);

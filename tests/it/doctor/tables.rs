@@ -3,7 +3,7 @@
 use testkit::on_each_series;
 use testkit::servers::{Series, shared};
 
-use super::{Findings, account_without_grants, contents, execute, grant, set_up, set_up_again};
+use super::{Findings, contents, set_up, set_up_again};
 
 on_each_series!(an_altered_table_is_found);
 fn an_altered_table_is_found(series: Series) {
@@ -45,7 +45,7 @@ fn an_altered_table_is_found(series: Series) {
     ] {
         let alter: Vec<&str> = changes.iter().map(|(change, _)| *change).collect();
         let alter = format!("ALTER TABLE {table} {}", alter.join(", "));
-        execute(&database, &alter);
+        database.run(&alter);
         let findings = Findings::on(&database);
         findings.are_good_except(&["tables", "grants"]);
         for (_, missing) in changes {
@@ -61,7 +61,7 @@ fn an_altered_table_is_found(series: Series) {
             assert_eq!(findings.status, code, "{alter}: {findings:#?}");
         }
         assert_eq!(findings.status("tables").len(), changes.len());
-        execute(&database, &format!("DROP TABLE {table}"));
+        database.run(format!("DROP TABLE {table}"));
         set_up_again(&database);
     }
     Findings::on(&database).are_good_except(&[]);
@@ -83,12 +83,12 @@ fn a_table_of_another_version_is_found() {
             ),
             ("DELETE FROM dlock_schema", "dlock_schema is empty"),
         ] {
-            execute(&database, change);
+            database.run(change);
             let findings = Findings::on(&database);
             findings.reports("tables", "fail", fact);
             assert_eq!(findings.status, 78);
         }
-        execute(&database, "ALTER TABLE dlock_lock ADD seal INT NOT NULL");
+        database.run("ALTER TABLE dlock_lock ADD seal INT NOT NULL");
         Findings::on(&database).reports("tables", "fail", "has a column seal");
     }
 }
@@ -103,9 +103,9 @@ fn missing_tables_fail_only_if_the_account_cannot_create_them() {
         assert_eq!(findings.status, 0, "{findings:#?}");
         assert_eq!(contents(&database), []);
 
-        let account = account_without_grants(&database, "poor");
+        let account = database.account("poor");
         let all = format!("SELECT, INSERT, UPDATE, DELETE ON `{}`.*", account.name);
-        grant(&account, &all);
+        account.grant(&all);
         let findings = Findings::on(&account);
         findings.reports("tables", "fail", "missing: dlock_schema, ");
         assert_eq!(findings.status, 78);
@@ -113,7 +113,7 @@ fn missing_tables_fail_only_if_the_account_cannot_create_them() {
 
         // If only one table is missing, doctor reports only that table.
         set_up_again(&database);
-        execute(&database, "DROP TABLE dlock_waiter");
+        database.run("DROP TABLE dlock_waiter");
         let findings = Findings::on(&account);
         assert_eq!(findings.fact("tables"), "missing: dlock_waiter");
     }

@@ -2,7 +2,6 @@
 
 use std::fs;
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, eventually};
 use testkit::servers::fetched;
 
@@ -80,11 +79,7 @@ fn python_worker_works_alone_and_stops_in_time() {
     let first = worker();
     host.is_ready();
     let second = worker();
-    let mut admin = host.database.admin_conn();
-    eventually("the second worker waits", || {
-        let waiters = admin.query_first("SELECT COUNT(*) FROM dlock_waiter");
-        waiters.expect("the table can be read") == Some(1)
-    });
+    host.database.wait_until("COUNT(*)=1 FROM dlock_waiter");
     host.tell("go", "1");
     host.is_ready();
     let operator = host.dlock(&["release", "worker", "--yes"]);

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::eventually;
 use testkit::command::write_message;
 use testkit::holder::{status, wait_renewals};
@@ -70,9 +69,7 @@ fn giving_up_after_a_lost_response_releases_the_grant() {
             if is_released {
                 break;
             }
-            let free = "UPDATE dlock_lock SET owner_id=NULL";
-            let freed = scene.database.admin_conn().query_drop(free);
-            freed.expect("root has the privilege");
+            scene.database.run("UPDATE dlock_lock SET owner_id=NULL");
         }
         assert!(is_released, "{flavour}: never released");
     });
@@ -125,9 +122,8 @@ fn a_waiter_that_loses_requests_gets_the_lock_and_its_entry_ends_with_the_releas
         release.let_go();
         assert_eq!(outcome.status, Some(4), "{name}: {outcome:#?}");
         scene.free();
-        let mut admin = scene.database.admin_conn();
-        let entries = admin.query_first("SELECT COUNT(*) FROM dlock_waiter");
-        assert_eq!(entries.expect("the tables exist"), Some(0), "{name}");
+        let entries: u64 = scene.database.value("SELECT COUNT(*) FROM dlock_waiter");
+        assert_eq!(entries, 0, "{name}");
         scene.over(&["holder", "waiter"]);
     });
 }

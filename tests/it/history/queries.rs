@@ -7,6 +7,7 @@ use testkit::holder::Holder;
 use testkit::on_each_flavour;
 use testkit::proxy::{AcceptMode, Proxy};
 use testkit::servers::{Database, Flavour};
+use testkit::sql::Sql;
 
 use super::{endings, everywhere, exec, runs, set_up};
 
@@ -35,8 +36,7 @@ fn results_show_whether_dlock_or_the_command_chose_the_status(flavour: Flavour) 
     lost.running.crash();
     let expire = "UPDATE dlock_lock SET acquired_at=acquired_at-INTERVAL 2 HOUR,\
          expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 HOUR";
-    let expired = database.admin_conn().query_drop(expire);
-    expired.expect("the row can be updated");
+    database.run(expire);
     // The server may not have noticed yet that the session has ended.
     exec(database, &["-a", "init", "-q"], "exit 0", 0);
     let status = Dlock::on(database, ["status", "--json", "init"]).run();
@@ -85,8 +85,7 @@ fn since_selects_by_the_end_of_a_run() {
     everywhere(|database| {
         exec(database, &["-a", "init"], "exit 1", 1);
         let old = "UPDATE dlock_history SET ended_at='2020-02-03 04:05:06'";
-        let mut admin = database.admin_conn();
-        admin.query_drop(old).expect("the row can be updated");
+        database.run(old);
         exec(database, &["-a", "init"], "exit 2", 2);
         for (since, expected) in [
             ("2020-02-03T04:05:06Z", &["exit 2", "exit 1"][..]),
@@ -134,7 +133,7 @@ fn follow_prints_each_run_once_also_a_late_one_and_after_a_lost_connection(flavo
         "SELECT id FROM information_schema.processlist WHERE user='{}'",
         database.user
     );
-    let sessions: Vec<u64> = admin.query(sessions).expect("root sees all sessions");
+    let sessions: Vec<u64> = admin.rows(sessions);
     assert!(sessions.len() >= 2, "{sessions:?}");
     for session in sessions {
         // A session may already have ended.
@@ -148,16 +147,13 @@ fn follow_prints_each_run_once_also_a_late_one_and_after_a_lost_connection(flavo
     let late = "BEGIN;INSERT INTO dlock_history (action,token,holder,host,pid,user,note,started_at,\
          ended_at,outcome,code) VALUES ('other',1,'','',0,'','',UTC_TIMESTAMP(6),\
          UTC_TIMESTAMP(6),'exited',21)";
-    for statement in late.split(';') {
-        let inserted = admin.query_drop(statement);
-        inserted.expect("the entry can be inserted");
-    }
+    admin.run(late);
     run("init", 23);
     shows(23);
     proxy.door(AcceptMode::Refused);
     proxy.reset();
     text.wait_for_output("cannot reach");
-    admin.query_drop("COMMIT").expect("the server responds");
+    admin.run("COMMIT");
     proxy.door(AcceptMode::Open);
     let late = "exit 21";
     eventually(late, || text.stdout_so_far().contains(late));

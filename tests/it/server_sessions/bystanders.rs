@@ -17,6 +17,7 @@ use testkit::command::{Stage, read_message, signal, write_message};
 use testkit::on_each_flavour;
 use testkit::own_socket::{connect, socket_of};
 use testkit::servers::{Database, Flavour, shared};
+use testkit::sql::Sql;
 
 use super::limits::second_account;
 use super::scene::{COMMAND, Scene};
@@ -114,10 +115,8 @@ fn a_session_on_the_port_of_an_ended_connection_lives(flavour: Flavour) {
     // The server closes its end first, so that the port is free as soon as the command closes the other end.
     let mut admin = database.admin_conn();
     let query = format!("SELECT id FROM information_schema.processlist WHERE host LIKE '%:{port}'");
-    let session: Option<u64> = admin.query_first(query).expect("root has the privilege");
-    let session = session.expect("the session of the command");
-    let killed = admin.query_drop(format!("KILL {session}"));
-    killed.expect("root has the privilege");
+    let session: u64 = admin.value(query);
+    admin.run(format!("KILL {session}"));
     write_message(&go, "close");
     assert_eq!(read_message(&ready), "closed");
     let mut bystander = None;

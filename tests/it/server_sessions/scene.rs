@@ -13,6 +13,7 @@ use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::{Stage, read_message};
 use testkit::servers::{Database, Flavour, SESSIONS, shared};
+use testkit::sql::Sql;
 
 use crate::mutants::{VARIABLE, program};
 
@@ -77,15 +78,13 @@ impl Scene {
             .run()
             .expect(0, "", "");
         let mut lock = database.admin_conn();
-        for statement in [
-            // A group accepts only tables with a primary key.
-            "CREATE TABLE blocked (n INT PRIMARY KEY) ENGINE=InnoDB",
-            "INSERT INTO blocked VALUES (0)",
-            "BEGIN",
-            "SELECT n FROM blocked FOR UPDATE",
-        ] {
-            lock.query_drop(statement).expect("root has the privilege");
-        }
+        // A group accepts only tables with a primary key.
+        lock.run(
+            "CREATE TABLE blocked (n INT PRIMARY KEY) ENGINE=InnoDB;\
+             INSERT INTO blocked VALUES (0);\
+             BEGIN;\
+             SELECT n FROM blocked FOR UPDATE",
+        );
         let stage = Stage::new();
         let scene = Self {
             flavour,
@@ -214,14 +213,12 @@ impl Scene {
     /// Returns the number that `query` selects.
     #[track_caller]
     pub(super) fn number(&self, query: &str) -> u64 {
-        let number = self.admin.borrow_mut().query_first(query);
-        number.expect("root has the privilege").expect("a number")
+        self.admin.borrow_mut().value(query)
     }
 
     #[track_caller]
     pub(super) fn execute(&self, statement: &str) {
-        let outcome = self.admin.borrow_mut().query_drop(statement);
-        outcome.expect("root has the privilege");
+        self.admin.borrow_mut().run(statement);
     }
 
     /// Returns the number of sessions that execute the statement.
@@ -253,10 +250,8 @@ impl Scene {
     /// Waits until `table` has `count` rows.
     #[track_caller]
     pub(super) fn wait_for_rows(&self, table: &str, count: u64) {
-        let query = format!("SELECT COUNT(*) FROM {table}");
-        eventually(&format!("{count} rows in {table}"), || {
-            self.number(&query) == count
-        });
+        let condition = format!("COUNT(*)={count} FROM {table}");
+        self.admin.borrow_mut().wait_until(condition);
     }
 
     /// Waits until the lease has been renewed `count` more times.
@@ -288,7 +283,7 @@ impl Scene {
 
     /// Ends the transaction that has locked the row.
     pub(super) fn unlock(&mut self) {
-        self.lock.query_drop("ROLLBACK").expect("a transaction");
+        self.lock.run("ROLLBACK");
     }
 
     /// Returns true if the statement has been committed.

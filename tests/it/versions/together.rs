@@ -3,8 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use mysql::prelude::Queryable;
-use testkit::cli_runner::{Dlock, eventually};
+use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
 use testkit::holder::Holder;
 use testkit::servers::{Database, Flavour};
@@ -30,8 +29,7 @@ fn recorded_by(database: &Database, version: u32) -> usize {
     let count = format!(
         "SELECT COUNT(DISTINCT token) FROM dlock_history WHERE recorder={version} AND outcome='exited'"
     );
-    let count = database.admin_conn().query_first(count);
-    count.expect("the column exists").expect("a number")
+    database.value(count)
 }
 
 #[test]
@@ -64,12 +62,7 @@ fn compete(flavour: Flavour) {
     let [by_old, by_new]: [usize; 2] = thread::scope(|scope| {
         let mut contenders = [Vec::new(), Vec::new()];
         contenders[0].extend((0..CONTENDERS).map(|_| scope.spawn(move || contend(false))));
-        eventually("all contenders wait", || {
-            let waiters = database
-                .admin_conn()
-                .query_first("SELECT COUNT(*) FROM dlock_waiter");
-            waiters.expect("the table exists") == Some(CONTENDERS)
-        });
+        database.wait_until(format!("COUNT(*)={CONTENDERS} FROM dlock_waiter"));
         next(database, ["setup"])
             .run()
             .expect(0, "", "upgraded from schema version 3 to 4");

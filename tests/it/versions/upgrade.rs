@@ -4,11 +4,12 @@ use std::thread;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use testkit::cli_runner::{Dlock, eventually};
+use testkit::cli_runner::Dlock;
 use testkit::servers::{Database, Flavour, SESSIONS, shared};
+use testkit::sql::Sql;
 
 use super::{definitions, next, recorded, set_up};
-use crate::doctor::{Findings, execute};
+use crate::doctor::Findings;
 use crate::faults::on_each;
 
 /// The statement that the upgrade in these tests executes.
@@ -17,14 +18,10 @@ const COLUMN: &str = "ALTER TABLE dlock_history ADD COLUMN recorder TINYINT NOT 
 /// Waits until a session of the database's account executes a statement that starts with `start`.
 #[track_caller]
 fn executes(database: &Database, start: &str) {
-    let mut admin = database.admin_conn();
-    let count = format!(
-        "SELECT COUNT(*) FROM {SESSIONS} AS p WHERE user='{}' AND info LIKE '{start}%'",
-        database.user
-    );
-    eventually(start, || {
-        admin.query_first(&count).expect("root has the privilege") == Some(1)
-    });
+    let user = &database.user;
+    database.wait_until(format!(
+        "COUNT(*)=1 FROM {SESSIONS} AS p WHERE user='{user}' AND info LIKE '{start}%'"
+    ));
 }
 
 /// Starts a transaction and reads `dlock_history` in it, so that the table cannot be altered until the transaction
@@ -32,10 +29,7 @@ fn executes(database: &Database, start: &str) {
 #[track_caller]
 fn transaction(database: &Database) -> Conn {
     let mut transaction = database.admin_conn();
-    for statement in ["BEGIN", "SELECT COUNT(*) FROM dlock_history"] {
-        let outcome = transaction.query_drop(statement);
-        outcome.expect("root has the privilege");
-    }
+    transaction.run("BEGIN; SELECT COUNT(*) FROM dlock_history");
     transaction
 }
 
@@ -70,7 +64,7 @@ fn setups_at_once_all_succeed_and_continue_an_interrupted_upgrade() {
         }
         is_upgraded(&database, flavour);
         // The state after a crash of setup: the server has committed the new column, but not the new version.
-        execute(&database, "UPDATE dlock_schema SET version=3");
+        database.run("UPDATE dlock_schema SET version=3");
         let exec = next(&database, ["exec", "-a", "init", "--", "echo", "ran"]);
         let advice = "run dlock setup with this version of dlock";
         exec.run().expect(78, "", advice);
@@ -108,7 +102,7 @@ fn an_upgrade_by_another_program_during_setup_is_not_undone() {
         let other = thread::spawn(move || other.query_drop(COLUMN));
         // While setup sleeps, the other statement is the only one that waits for the table.
         executes(&database, "DO SLEEP");
-        execute(&database, "UPDATE dlock_schema SET version=5");
+        database.run("UPDATE dlock_schema SET version=5");
         drop(transaction);
         let outcome = other.join().expect("the thread does not panic");
         outcome.expect("the other program is first");
@@ -168,15 +162,13 @@ fn printed(database: &Database, select: impl Fn(&str) -> Option<String>) -> Vec<
 /// Changes the tables to those of schema version 1.
 #[track_caller]
 fn downgrade(database: &Database) {
-    for statement in [
-        "ALTER TABLE dlock_lock DROP COLUMN sessions",
-        "ALTER TABLE dlock_history DROP COLUMN sessions_ended, DROP COLUMN processes_killed, DROP COLUMN dlock_status, \
-         DROP COLUMN waited_us, DROP COLUMN slot",
-        "ALTER TABLE dlock_waiter DROP COLUMN waits_again, DROP COLUMN inside_action, DROP COLUMN inside_token",
-        "UPDATE dlock_schema SET version=1",
-    ] {
-        execute(database, statement);
-    }
+    database.run(
+        "ALTER TABLE dlock_lock DROP COLUMN sessions;\
+         ALTER TABLE dlock_history DROP COLUMN sessions_ended, DROP COLUMN processes_killed, DROP COLUMN dlock_status, \
+         DROP COLUMN waited_us, DROP COLUMN slot;\
+         ALTER TABLE dlock_waiter DROP COLUMN waits_again, DROP COLUMN inside_action, DROP COLUMN inside_token;\
+         UPDATE dlock_schema SET version=1",
+    );
 }
 
 #[test]
@@ -195,7 +187,7 @@ fn tables_of_earlier_versions_are_upgraded_to_the_present_version() {
             exec().expect(0, "ran\n", "");
         };
         downgrade(&database);
-        execute(&database, "DROP TABLE dlock_slot");
+        database.run("DROP TABLE dlock_slot");
         let advice = "the tables have schema version 1, but this dlock needs 2: run dlock setup";
         exec().expect(78, "", advice);
         let findings = Findings::of(Dlock::on(&database, [""; 0]));
@@ -205,9 +197,9 @@ fn tables_of_earlier_versions_are_upgraded_to_the_present_version() {
         is_upgraded_from(1);
 
         // The tables of version 2 have no slots. An exclusive lease needs none.
-        execute(&database, "DROP TABLE dlock_slot");
-        execute(&database, "ALTER TABLE dlock_history DROP COLUMN slot");
-        execute(&database, "UPDATE dlock_schema SET version=2");
+        database.run("DROP TABLE dlock_slot");
+        database.run("ALTER TABLE dlock_history DROP COLUMN slot");
+        database.run("UPDATE dlock_schema SET version=2");
         exec().expect(0, "ran\n", "");
         is_upgraded_from(2);
     });
@@ -226,9 +218,7 @@ fn the_printed_statements_upgrade_the_tables() {
             is_part.then(|| statement.to_owned())
         });
         assert!(statements.iter().any(|one| one == COLUMN), "{statements:?}");
-        for statement in statements {
-            execute(&database, &statement);
-        }
+        database.run(statements.join(";"));
         is_upgraded(&database, flavour);
     });
 }
@@ -237,11 +227,8 @@ fn the_printed_statements_upgrade_the_tables() {
 fn the_printed_grant_is_needed_and_enough_for_an_upgrade() {
     on_each(|flavour| {
         let database = set_up(flavour);
-        let mut account = database.clone();
-        account.user = format!("alter_{}", database.user);
+        let account = database.account("alter");
         let user = format!("'{}'@'%'", account.user);
-        let create = format!("CREATE USER {user} IDENTIFIED BY '{}'", account.password);
-        execute(&database, &create);
         let [grant] = &printed(&database, |line| {
             let grant = line
                 .strip_prefix("-- ")?
@@ -252,12 +239,12 @@ fn the_printed_grant_is_needed_and_enough_for_an_upgrade() {
         };
         let lesser = grant.replace(", ALTER", "");
         assert_ne!(grant, &lesser);
-        execute(&database, &lesser);
+        database.run(&lesser);
         let advice = "run dlock setup with an account that may alter tables \
                       (GRANT CREATE, SELECT, INSERT, UPDATE, ALTER ON";
         let setup = || next(&account, ["setup"]).run();
         setup().expect(77, "", advice);
-        execute(&database, grant);
+        database.run(grant);
         setup().expect(0, "", "upgraded from schema version 3 to 4");
         is_upgraded(&database, flavour);
     });

@@ -1,7 +1,7 @@
 //! Tools for the tests and the benchmarks of dlock.
 //!
-//! - Programs: `servers` starts MariaDB and MySQL, `each_server` runs a test on each of them, `clusters` starts clusters of
-//!   them, `cli_runner` runs dlock, `holder` starts a holder that a test controls, `terminal` provides a pseudo-terminal,
+//! - Programs: `servers` starts MariaDB and MySQL, `each_server` runs a test on each of them, `sql` executes statements on
+//!   them, `clusters` starts clusters of them, `cli_runner` runs dlock, `holder` starts a holder that a test controls, `terminal` provides a pseudo-terminal,
 //!   `shell` a shell with completions, and `browser` a browser.
 //! - Commands: `command` and `recorder` contain commands for dlock to run, and `compiler` builds C programs and libraries.
 //! - Networks: `proxy` and `network` inject faults, `middle` starts HAProxy and MySQL Router, `multiplexer` shares one
@@ -31,6 +31,7 @@ pub mod proxy;
 pub mod recorder;
 pub mod servers;
 pub mod shell;
+pub mod sql;
 pub mod terminal;
 
 /// Returns the root folder of the repository.

@@ -4,6 +4,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, RawFd};
 
+use crate::sql::Sql;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts, OptsBuilder, Row};
 use rustix::net::{getpeername, getsockname};
@@ -18,9 +19,7 @@ pub fn connect(url: &str) -> mysql::Result<Conn> {
 /// Returns the descriptor of the socket of `session`.
 pub fn socket_of(session: &mut Conn) -> RawFd {
     let own = session.connection_id();
-    let rows: Vec<Row> = session
-        .query("SHOW PROCESSLIST")
-        .expect("an account sees its own sessions");
+    let rows: Vec<Row> = session.rows("SHOW PROCESSLIST");
     let host: String = rows
         .into_iter()
         .find(|row| row.get("Id") == Some(own))

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
-use mysql::prelude::Queryable;
+use crate::sql::Sql;
 use mysql::{Conn, OptsBuilder};
 use url::form_urlencoded::byte_serialize;
 
@@ -395,19 +395,32 @@ impl Database {
         admin(&self.socket, Some(&self.name))
     }
 
+    /// Creates an account without privileges, and returns this database with that account.
+    #[track_caller]
+    pub fn account(&self, name: &str) -> Self {
+        let mut account = self.clone();
+        account.user = format!("{name}_{}", self.user);
+        let (user, password) = (&account.user, &account.password);
+        self.run(format!("CREATE USER '{user}' IDENTIFIED BY '{password}'"));
+        account
+    }
+
+    /// Grants `privileges`, for example `SELECT ON *.*`, to the account of this database.
+    #[track_caller]
+    pub fn grant(&self, privileges: &str) {
+        self.run(format!("GRANT {privileges} TO '{}'@'%'", self.user));
+    }
+
     /// Creates the database and its account on the server of the connection `root`.
     pub fn create(&self, root: &mut Conn) {
         let (name, user, password) = (&self.name, &self.user, &self.password);
         // In GRANT, unlike in other statements, the name of a database is a pattern, and `_` matches any character.
         let pattern = name.replace('_', "\\_");
-        for statement in [
-            format!("CREATE DATABASE `{name}`"),
-            format!("CREATE USER '{user}'@'%' IDENTIFIED BY '{password}'"),
-            format!("GRANT ALL ON `{pattern}`.* TO '{user}'@'%'"),
-        ] {
-            root.query_drop(&statement)
-                .unwrap_or_else(|error| panic!("{statement}: {error}"));
-        }
+        root.run(format!(
+            "CREATE DATABASE `{name}`;\
+             CREATE USER '{user}'@'%' IDENTIFIED BY '{password}';\
+             GRANT ALL ON `{pattern}`.* TO '{user}'@'%'"
+        ));
     }
 }
 
