@@ -34,9 +34,7 @@ const HOSTILE: [&str; 12] = [
 /// Returns a database in which all locks with a name in `names` were used.
 fn database_with(flavour: Flavour, names: &[&str]) -> Database {
     let database = shared(flavour).database("completions");
-    Dlock::on(&database, ["setup", "-q"])
-        .run()
-        .expect(0, "", "");
+    Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
     let mut conn = database.admin_conn();
     for name in names {
         conn.exec_drop("INSERT INTO dlock_lock (action) VALUES (?)", (*name,))
@@ -271,12 +269,11 @@ fn names_end_without_output_when_they_cannot_be_read() {
         &stuck,
     ] {
         let dlock = Dlock::new(["complete-names", ""]).env("DLOCK_URL", url);
-        resolving(dlock, "stuck.test=never").run().expect(0, "", "");
+        resolving(dlock, "stuck.test=never").expect(0, "", "");
     }
 
     let stage = Stage::new();
     Dlock::new(["complete-names", "", "--", "--url-file"])
         .arg(stage.fifo("fifo"))
-        .run()
         .expect(0, "", "");
 }

@@ -25,9 +25,7 @@ fn everywhere(test: impl Fn(&Database, &mut Conn)) {
 /// Creates a database with dlock's tables.
 fn set_up(flavour: Flavour) -> Database {
     let database = shared(flavour).database("cron");
-    Dlock::on(&database, ["setup", "-q"])
-        .run()
-        .expect(0, "", "");
+    Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
     database
 }
 
@@ -56,22 +54,20 @@ fn a_job_that_succeeded_within_the_period_is_skipped_with_status_0() {
     everywhere(|database, admin| {
         let per = ["--once-per=5m", "--holder=web-1"];
         let runs = |options: &[&str], status: i32| {
-            let run = job(database, options, status).run();
-            run.expect(status, "ran\n", "");
+            job(database, options, status).expect(status, "ran\n", "");
         };
         runs(&per, 3);
         runs(&per, 0);
-        let skipped = job(database, &per, 3).run();
-        skipped.expect(0, "", "dlock: job was done by web-1 ");
+        let skipped = job(database, &per, 3).expect(0, "", "dlock: job was done by web-1 ");
         skipped.expect(0, "", "; not run again within 5m");
         shift(admin, -299);
-        job(database, &per, 3).run().expect(0, "", "was done by");
+        job(database, &per, 3).expect(0, "", "was done by");
         shift(admin, -301);
         runs(&per, 4);
         runs(&per, 0);
         // A success without --once-per also counts for later runs with --once-per.
         runs(&[], 0);
-        job(database, &per, 3).run().expect(0, "", "was done by");
+        job(database, &per, 3).expect(0, "", "was done by");
         // A success in the future does not prevent a run.
         shift(admin, 3600);
         runs(&per, 0);
@@ -108,9 +104,9 @@ fn the_lock_is_held_for_min_hold_after_dlock_exits(flavour: Flavour) {
         "--holder=web-1",
         "--note=nightly",
     ];
-    job(database, &hold, 0).run().expect(0, "ran\n", "");
+    job(database, &hold, 0).expect(0, "ran\n", "");
     let why = ", held for --min-hold, nightly)";
-    job(database, &["-n"], 0).run().expect(75, "", why);
+    job(database, &["-n"], 0).expect(75, "", why);
     let status = |options: &[&str]| {
         let status = ["status", "job"].iter().chain(options);
         Dlock::on(database, status).run().stdout
@@ -120,8 +116,7 @@ fn the_lock_is_held_for_min_hold_after_dlock_exits(flavour: Flavour) {
     let text = status(&["--json"]);
     let document: Value = serde_json::from_str(&text).expect("the output is JSON");
     assert!(document["locks"][0]["min_hold_until"].is_string(), "{text}");
-    let next = job(database, &[], 0).run();
-    next.expect(0, "ran\n", "is held by web-1");
+    job(database, &[], 0).expect(0, "ran\n", "is held by web-1");
     let tokens = tokens(admin);
     let [first, second] = tokens[..] else {
         panic!("expected two runs: {tokens:?}");
@@ -131,10 +126,9 @@ fn the_lock_is_held_for_min_hold_after_dlock_exits(flavour: Flavour) {
     let outcomes: Vec<String> = admin.rows("SELECT outcome FROM dlock_history");
     assert_eq!(outcomes, ["exited", "exited"]);
     // When the --min-hold time has passed, `status` shows the lock as free, not as expired.
-    let short = job(database, &["--min-hold=1ms"], 0).run();
-    short.expect(0, "ran\n", "");
+    job(database, &["--min-hold=1ms"], 0).expect(0, "ran\n", "");
     eventually("the lock is free", || status(&[]).contains("free"));
-    job(database, &["-n"], 0).run().expect(0, "ran\n", "");
+    job(database, &["-n"], 0).expect(0, "ran\n", "");
 }
 
 #[test]
@@ -179,7 +173,7 @@ fn a_command_longer_than_min_hold_releases_the_lock_at_its_end() {
             "acquired_at<UTC_TIMESTAMP(6)-{min_hold} FROM dlock_lock"
         ));
         long.end().expect(3, "", "");
-        job(database, &["-n"], 0).run().expect(0, "ran\n", "");
+        job(database, &["-n"], 0).expect(0, "ran\n", "");
     });
 }
 
@@ -192,7 +186,6 @@ fn once_and_once_per_conflict_and_min_hold_has_a_maximum() {
         Dlock::new(["exec", "-a", "job"])
             .args(options)
             .args(["--", "true"])
-            .run()
             .expect(64, "", why);
     }
 }

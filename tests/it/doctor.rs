@@ -136,7 +136,7 @@ fn set_up(server: &Server) -> Database {
 /// Creates the missing tables.
 #[track_caller]
 fn set_up_again(database: &Database) {
-    Dlock::on(database, ["setup", "-q"]).run().expect(0, "", "");
+    Dlock::on(database, ["setup", "-q"]).expect(0, "", "");
 }
 
 #[track_caller]

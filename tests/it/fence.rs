@@ -18,9 +18,7 @@ struct Scene {
 impl Scene {
     fn on(flavour: Flavour) -> Self {
         let database = shared(flavour).database("fence");
-        Dlock::on(&database, ["setup", "-q"])
-            .run()
-            .expect(0, "", "");
+        Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
         let mut admin = database.admin_conn();
         let site = "CREATE TABLE site (id INT PRIMARY KEY, state TEXT)";
         admin.run(site);
@@ -103,18 +101,14 @@ fn check_returns_0_only_for_the_current_token() {
         holder.end().expect(3, "", "");
         check(token).expect(76, "", "is not current: init is free (last token ");
         let inside = scene.exec(&["--", env!("CARGO_BIN_EXE_dlock"), "check"]);
-        inside.run().expect(0, "", "");
+        inside.expect(0, "", "");
         let last: u64 = scene.column("token");
         scene.exec(&["--min-hold=1h", "--", "true"]).run();
         let held = scene.column("token");
         assert!(held > last);
-        scene
-            .check(held)
-            .run()
-            .expect(76, "", "held for --min-hold");
+        scene.check(held).expect(76, "", "held for --min-hold");
     });
-    let without = Dlock::new(["check", "-a", "init"]).run();
-    without.expect(64, "", "--token");
+    Dlock::new(["check", "-a", "init"]).expect(64, "", "--token");
 }
 
 on_each_flavour!(a_take_over_waits_for_a_fenced_transaction_and_makes_the_old_token_stale);
@@ -139,8 +133,7 @@ fn a_take_over_waits_for_a_fenced_transaction_and_makes_the_old_token_stale(flav
     eventually("the lease expired more than 6 s ago", || {
         scene.column::<Option<u8>>("expires_at<UTC_TIMESTAMP(6)-INTERVAL 6 SECOND") == Some(1)
     });
-    let refused = scene.exec(&["-n", "--", "true"]).run();
-    refused.expect(75, "", "init is ");
+    scene.exec(&["-n", "--", "true"]).expect(75, "", "init is ");
     assert_eq!(scene.column::<u64>("token"), token, "granted too early");
     transaction.run("INSERT INTO site VALUES (1,'done'); COMMIT");
     for next in next {
@@ -158,7 +151,7 @@ fn a_take_over_waits_for_a_fenced_transaction_and_makes_the_old_token_stale(flav
 fn a_free_action_is_not_granted_during_a_fenced_transaction() {
     everywhere(|mut scene| {
         // Without a fence, no token is current.
-        scene.exec(&["--", "true"]).run().expect(0, "", "");
+        scene.exec(&["--", "true"]).expect(0, "", "");
         let refused = token(&scene.database);
         let refused = scene.transaction(refused).expect_err("there is no fence");
         assert!(refused.to_string().contains("1242"), "{refused}");

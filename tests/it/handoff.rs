@@ -14,8 +14,7 @@ use crate::regressions::revoked::revoke;
 
 fn on(flavour: Flavour) -> Database {
     let database = shared(flavour).database("handoff");
-    let setup = Dlock::on(&database, ["setup", "-q"]).run();
-    setup.expect(0, "", "");
+    Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
     database
 }
 
@@ -68,8 +67,7 @@ fn the_next_command_starts_before_the_release_is_committed() {
         release.wait();
         next.wait().expect(5, "ran\n", "");
         // The release arrives after two other commands have held and released the lock.
-        let after = contender(&database, &["-n"], "6").run();
-        after.expect(6, "ran\n", "");
+        contender(&database, &["-n"], "6").expect(6, "ran\n", "");
         release.let_go();
         holder.running.wait().expect(3, "", "");
         let runs = runs(&database, &[]);
@@ -115,8 +113,7 @@ fn a_success_is_recorded_even_if_the_record_has_a_new_holder() {
         holder.wait().expect(0, "on\n", "");
         write_message(&failing, "on");
         assert_eq!(next.wait().status, Some(5), "{flavour}");
-        let third = contender(&database, &["--once-per", "1h"], "6").run();
-        third.expect(0, "", "");
+        contender(&database, &["--once-per", "1h"], "6").expect(0, "", "");
         let runs = runs(&database, &[]);
         let exited = |number| ("exited", Some(number));
         assert_eq!(endings(&runs), [exited(5), exited(0)], "{flavour}");

@@ -4,7 +4,7 @@ mod queries;
 
 use serde_json::Value;
 use testkit::cli_runner::Dlock;
-use testkit::command::{Stage, read_message, write_message};
+use testkit::command::Stage;
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, shared};
 use testkit::sql::Sql;
@@ -19,8 +19,7 @@ fn everywhere(test: impl Fn(&Database)) {
 /// Creates a database with dlock's tables.
 fn set_up(flavour: Flavour) -> Database {
     let database = shared(flavour).database("history");
-    let setup = Dlock::on(&database, ["setup", "-q"]).run();
-    setup.expect(0, "", "");
+    Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
     database
 }
 
@@ -30,7 +29,6 @@ fn exec(database: &Database, options: &[&str], script: &str, status: i32) {
     Dlock::on(database, ["exec"])
         .args(options)
         .args(["--", "sh", "-c", script])
-        .run()
         .expect(status, "", "");
 }
 
@@ -150,18 +148,13 @@ fn an_expired_run_is_lost_and_a_run_with_a_freed_row_is_revoked(flavour: Flavour
         ("owner_id=NULL", "revoked", "sleep 0.2"),
     ] {
         let stage = Stage::new();
-        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-        let holder = Dlock::on(database, ["exec", "-a", "init", "--ttl=5m"])
-            .args(["--holder", outcome, "--", "sh", "-c"])
-            .arg(format!(r#"echo up > "$1"; read word < "$2"; {rest}"#))
-            .arg("sh")
-            .args([&ready, &go])
-            .start();
-        read_message(&ready);
+        let words = ["exec", "-a", "init", "--ttl=5m", "--holder", outcome];
+        let script = format!(r#"echo up > "$1"; read word < "$2"; {rest}"#);
+        let holder = stage.start(Dlock::on(database, words), &script);
         admin.run(format!(
             "UPDATE dlock_lock SET {change} WHERE action='init'"
         ));
-        write_message(&go, "on");
+        stage.let_go("on");
         let stopped = holder.wait();
         // On a busy machine, a renewal may find the loss before the command ends.
         let reasons = ["was lost before the command had ended", "lost init: "];
@@ -225,9 +218,11 @@ fn a_run_that_cannot_be_recorded_is_still_released() {
              GRANT SELECT, INSERT, UPDATE ON `{name}`.dlock_lock TO '{user}'@'%';\
              GRANT SELECT ON `{name}`.dlock_waiter TO '{user}'@'%'"
         ));
-        Dlock::on(database, ["exec", "-a", "init", "--", "sh", "-c", "exit 5"])
-            .run()
-            .expect(5, "", "this run of init is not in the history: ");
+        Dlock::on(database, ["exec", "-a", "init", "--", "sh", "-c", "exit 5"]).expect(
+            5,
+            "",
+            "this run of init is not in the history: ",
+        );
         exec(database, &["-a", "init", "-n", "--history=0"], "exit 6", 6);
     });
 }
@@ -261,7 +256,5 @@ fn a_forgotten_action_runs_again_and_the_operation_is_recorded() {
         let status = Dlock::on(database, ["status", "init"]).run().stdout;
         assert!(status.contains("exit 9, "), "{status}");
     });
-    Dlock::new(["forget", "-a", "init"])
-        .run()
-        .expect(64, "", "--once");
+    Dlock::new(["forget", "-a", "init"]).expect(64, "", "--once");
 }

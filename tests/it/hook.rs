@@ -133,7 +133,6 @@ fn the_hook_for_a_skip_receives_the_reason_and_the_other_holder() {
     let holder = Holder::on(&database, &["--holder=web-2\u{1b}[2J", "--once"]);
     exec(&database, &event_log.hook(""), &["-n"])
         .args(["--", "true"])
-        .run()
         .expect(75, "", "init is held by");
     let facts = event_log.of("skipped");
     assert_eq!(facts["DLOCK_RESULT"], "held");
@@ -146,7 +145,6 @@ fn the_hook_for_a_skip_receives_the_reason_and_the_other_holder() {
 
     exec(&database, &event_log.hook(""), &["--once", "-q"])
         .args(["--", "true"])
-        .run()
         .expect(0, "", "");
     let event_log = EventLog::new();
     let again = exec(&database, &event_log.hook(""), &["--once"]);
@@ -289,8 +287,7 @@ fn a_failed_hook_is_reported_and_does_not_affect_the_run() {
             (Some(4), message.concat())
         );
     }
-    let empty = Dlock::new(["exec", "-a", "init", "--on-event=", "--", "true"]);
-    empty.run().expect(64, "", "--on-event");
+    Dlock::new(["exec", "-a", "init", "--on-event=", "--", "true"]).expect(64, "", "--on-event");
 }
 
 #[test]

@@ -186,7 +186,5 @@ fn signal_blocked_at_start_stays_blocked_and_a_second_signal_kills_the_command()
     });
     testkit::command::signal(dlock.id(), "TERM");
     assert_eq!(dlock.wait().expect("dlock exits").code(), Some(137));
-    Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "true"])
-        .run()
-        .expect(0, "", "");
+    Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "true"]).expect(0, "", "");
 }

@@ -87,7 +87,7 @@ fn signal_keys_and_size_changes_reach_the_command_once() {
     terminal.prompts();
     terminal.enters("fg");
     recorder.got(CONT);
-    terminal.resizes();
+    terminal.becomes(132, 50);
     // dlock may send its own SIGCONT later.
     wait_for_signal(&recorder, WINCH);
     recorder.exit(7);
@@ -154,9 +154,11 @@ fn ctrl_z_stops_dlock_and_command_and_fg_or_bg_resumes_them() {
         words[3] == words[6]
     });
     // The holder still has the lock because dlock renewed the lease in time.
-    Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "echo", "ran"])
-        .run()
-        .expect(75, "", "init is held by");
+    Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "echo", "ran"]).expect(
+        75,
+        "",
+        "init is held by",
+    );
     write_message(&stage.path("go"), "4");
     has_status(&mut terminal, 4);
 }
@@ -179,7 +181,6 @@ fn command_stopped_longer_than_its_lease_is_killed_and_fg_reports_the_loss() {
         .arg(r#"exec 9>>"$1"; flock -n 9 && echo alone"#)
         .arg("sh")
         .arg(witness.path())
-        .run()
         .expect(0, "alone\n", "init is held by");
     terminal.enters("fg");
     terminal.sees("cannot keep init: dlock was stopped for ");

@@ -74,21 +74,18 @@ fn exec_through(database: &Database, proxy: &Proxy) -> Dlock {
 
 fn operator_releases(database: &Database) {
     let operator = ["release", "init", "--yes"];
-    Dlock::on(database, operator).run().expect(0, "", "init");
+    Dlock::on(database, operator).expect(0, "", "init");
 }
 
 /// Asserts that `dlock leader` prints that `name` has no leader.
 #[track_caller]
 fn has_none(database: &Database, name: &str, why: &str) {
-    let outcome = Dlock::on(database, ["leader", name]).run();
-    outcome.expect(66, "", &format!("{name} {why}"));
+    Dlock::on(database, ["leader", name]).expect(66, "", &format!("{name} {why}"));
     assert_eq!(documented(database, name), None);
 }
 
 fn setup(database: &Database) {
-    Dlock::on(database, ["exec", "init", "--", "true"])
-        .run()
-        .expect(0, "", "");
+    Dlock::on(database, ["exec", "init", "--", "true"]).expect(0, "", "");
 }
 
 /// Returns the leader of `name` as the documented query returns it.
@@ -106,13 +103,12 @@ on_each_flavour!(leader_is_the_holder_with_a_live_exclusive_lease);
 /// The page and the documented query return the same leader, and waiting ends with the first one.
 fn leader_is_the_holder_with_a_live_exclusive_lease(flavour: Flavour) {
     let database = shared(flavour).database("leader");
-    leader(&database, &[]).run().expect(78, "", "tables");
+    leader(&database, &[]).expect(78, "", "tables");
     setup(&database);
     has_none(&database, "other", "is unknown");
     has_none(&database, "init", "has no leader");
     assert_eq!(leader_json(&database, 66), Value::Null);
-    let none = leader(&database, &["--wait=10ms"]).run();
-    none.expect(66, "", "init has no leader");
+    leader(&database, &["--wait=10ms"]).expect(66, "", "init has no leader");
     let first = leader(&database, &["--wait=10m"]).start();
     let page = Page::on(&database, &[]);
     assert_eq!(page.json("/leader?action=init")["leader"], Value::Null);
@@ -123,7 +119,7 @@ fn leader_is_the_holder_with_a_live_exclusive_lease(flavour: Flavour) {
     let holder = Holder::on(&database, &options);
     let line = "10.0.0.7:80\\u{a}x\n";
     first.wait().expect(0, line, "");
-    leader(&database, &[]).run().expect(0, line, "");
+    leader(&database, &[]).expect(0, line, "");
     let found = leader_json(&database, 0);
     let since = found["since"].as_str().expect("a time");
     assert!(humantime::parse_rfc3339(since).is_ok(), "{since}");
@@ -146,7 +142,7 @@ fn leader_is_the_holder_with_a_live_exclusive_lease(flavour: Flavour) {
     drop(holder);
 
     let min_hold = ["exec", "other", "--min-hold=1h", "--", "true"];
-    Dlock::on(&database, min_hold).run().expect(0, "", "");
+    Dlock::on(&database, min_hold).expect(0, "", "");
     has_none(&database, "other", "has no leader");
 
     let shared = Holder::on(&database, &["--shared", "--action=shared"]);
@@ -238,9 +234,7 @@ fn follower_survives_an_outage_and_says_that_it_knows_nothing() {
     proxy.door(AcceptMode::Refused);
     proxy.reset();
     printed(&follower, r#"{"action":"init","unknown":"#);
-    through(&["leader", "init"])
-        .run()
-        .expect(69, "", "127.0.0.1");
+    through(&["leader", "init"]).expect(69, "", "127.0.0.1");
     proxy.door(AcceptMode::Open);
     eventually("the follower prints the state again", || {
         follower.stdout_so_far().ends_with("\"read_only\":false}\n")
@@ -306,7 +300,5 @@ fn note_changes_only_the_own_current_lease(flavour: Flavour) {
     assert_eq!(leader_json(&database, 0)["note"], "late");
     holder.end();
     note(token).expect(76, "", "is not current");
-    Dlock::on(&database, ["note", "x"])
-        .run()
-        .expect(64, "", "--token");
+    Dlock::on(&database, ["note", "x"]).expect(64, "", "--token");
 }

@@ -144,20 +144,17 @@ fn nested_exec_with_a_stale_token_exits_76() {
     database.run("UPDATE dlock_lock SET owner_id=NULL");
     for token in [before, token(&database)] {
         let why = format!("the outer dlock's token {token} is not current: init is free");
-        let late = inner(&database, token, &address(&database)).run();
-        late.expect(76, "", &why);
+        inner(&database, token, &address(&database)).expect(76, "", &why);
     }
     // dlock ignores the variables, because they contain the address of a different database.
-    let other = inner(&database, before, "127.0.0.1:1/other").run();
-    other.expect(0, "", "acquired init in");
+    inner(&database, before, "127.0.0.1:1/other").expect(0, "", "acquired init in");
 }
 
 #[test]
 fn process_not_descended_from_the_holder_must_wait_for_the_lock() {
     let database = database();
     let holder = Holder::on(&database, &[]);
-    let outcome = inner(&database, token(&database), &address(&database)).run();
-    outcome.expect(75, "", "init is held by ");
+    inner(&database, token(&database), &address(&database)).expect(75, "", "init is held by ");
     assert_eq!(holder.end().status, Some(3));
 }
 
@@ -171,8 +168,7 @@ fn holder_in_another_pid_namespace_is_never_an_ancestor() {
     let unshare = words.join(" ");
     let database = database();
     let script = format!(r#"{unshare} "$dlock" exec -n -a init -- echo never"#);
-    let outcome = outer(&database, &script).run();
-    outcome.expect(75, "", "init is held by web-1");
+    outer(&database, &script).expect(75, "", "init is held by web-1");
 }
 
 #[test]
@@ -253,11 +249,10 @@ on_each_flavour!(check_and_once_in_a_nested_command_read_the_server);
 fn check_and_once_in_a_nested_command_read_the_server(flavour: Flavour) {
     let database = shared(flavour).database("nested");
     let record = ["exec", "-a", "init", "--once=v1", "--", "true"];
-    Dlock::on(&database, record).run().expect(0, "", "");
+    Dlock::on(&database, record).expect(0, "", "");
     let script =
         format!(r#""$dlock" check && "$dlock" exec -a init --once=v1 {WAIT_LIMIT} -- echo run"#);
-    let outcome = outer(&database, &script).run();
-    outcome.expect(0, "", "init (v1) was done by ");
+    outer(&database, &script).expect(0, "", "init (v1) was done by ");
 }
 
 #[test]
@@ -293,8 +288,7 @@ fn option_variables_apply_to_one_run_and_not_to_what_it_starts() {
     let outcome = outer(&database, &script)
         .env("DLOCK_OPT_ONCE", "k1")
         .env("DLOCK_OPT_ON_EVENT", hook)
-        .run();
-    outcome.expect(0, "ran\n", "hook\n");
+        .expect(0, "ran\n", "hook\n");
     assert!(!outcome.stderr.contains("DLOCK_OPT_"), "{outcome:#?}");
     // The same holds for an inner dlock under the outer lease.
     let script = format!(r#"export DLOCK_OPT_TTL=1m; "$dlock" exec init {WAIT_LIMIT} -- env"#);
@@ -317,7 +311,7 @@ fn nested_exec_retries_an_unreachable_server_for_connect_timeout() {
             .env("DLOCK_DATABASE_ADDRESS", "127.0.0.1:1/other")
             .args(["--", "true"])
     };
-    run("0").run().expect(69, "", "cannot reach");
+    run("0").expect(69, "", "cannot reach");
     let running = run("1m").start();
     // The number of failed attempts to connect before this line is arbitrary.
     proxy.door(AcceptMode::Open);
@@ -337,8 +331,7 @@ fn nested_command_that_cannot_be_executed_exits_127() {
         r#""$dlock" exec -a init {WAIT_LIMIT} -- {}"#,
         script.display()
     );
-    let outcome = outer(&database, &inner).run();
-    outcome.expect(
+    outer(&database, &inner).expect(
         127,
         "",
         "its interpreter /no/such/interpreter does not exist",

@@ -25,8 +25,7 @@ struct Replicas {
 impl Replicas {
     fn on(flavour: Flavour) -> Self {
         let database = shared(flavour).database("once");
-        let setup = Dlock::on(&database, ["setup", "-q"]).run();
-        setup.expect(0, "", "");
+        Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
         Self {
             admin: database.admin_conn(),
             database,
@@ -107,7 +106,7 @@ fn everywhere(test: impl Fn(Replicas)) {
 fn recorded_success_is_not_run_again_and_its_holder_is_named() {
     everywhere(|mut replicas| {
         let first = replicas.replica(&["--once", "--holder=web-1/1"], "one", 0);
-        first.run().expect(0, "", "");
+        first.expect(0, "", "");
         let outcome = replicas.replica(&["--once"], "two", 3).run();
         let (token, at): (u64, String) = replicas
             .admin
@@ -127,14 +126,13 @@ fn recorded_success_is_not_run_again_and_its_holder_is_named() {
             ("--once=v1", "init (v1) was done by "),
             ("--once=V1", ""),
         ] {
-            let run = replicas.replica(&[key], key, 0).run();
-            run.expect(0, "", message);
+            replicas.replica(&[key], key, 0).expect(0, "", message);
         }
         let ran = ["one", "--once=v1", "--once=v2", "--once=V1"];
         assert_eq!(replicas.ran(), ran);
         assert_eq!(replicas.done(), ["", "V1", "v1", "v2"]);
         // Without --once, the command runs even if a success is recorded.
-        replicas.replica(&[], "plain", 0).run().expect(0, "", "");
+        replicas.replica(&[], "plain", 0).expect(0, "", "");
         assert_eq!(replicas.ran().len(), 5);
     });
 }
@@ -214,7 +212,7 @@ fn success_is_recorded_although_named_locks_stop_working_during_the_run() {
             let outcome = holder.wait();
             assert_eq!(outcome.status, Some(0), "{outcome:#?}");
             let again = Dlock::on(&database, ["exec", "init", "--once", "--", "false"]);
-            again.run().expect(0, "", "init was done by ");
+            again.expect(0, "", "init was done by ");
         }
     });
 }
@@ -252,8 +250,7 @@ fn holder_that_lost_its_lease_cannot_record_a_success() {
             let holder = replicas.holder(&["--once", "--ttl=5m"]);
             replicas.admin.run(format!("UPDATE dlock_lock SET {taken}"));
             replicas.let_go("0");
-            let outcome = holder.wait();
-            outcome.expect(76, "", "does not count as done");
+            holder.wait().expect(76, "", "does not count as done");
             assert!(replicas.done().is_empty(), "{way}");
             replicas.admin.run("UPDATE dlock_lock SET owner_id=NULL");
             replicas.stage = Stage::new();
@@ -264,10 +261,7 @@ fn holder_that_lost_its_lease_cannot_record_a_success() {
 #[test]
 fn recorded_success_is_found_with_one_request_and_no_write() {
     everywhere(|mut replicas| {
-        replicas
-            .replica(&["--once=v1"], "one", 0)
-            .run()
-            .expect(0, "", "");
+        replicas.replica(&["--once=v1"], "one", 0).expect(0, "", "");
         // After this restriction, every write by the account would fail.
         replicas.restrict(&[
             ("SELECT", "dlock_schema"),
@@ -279,7 +273,6 @@ fn recorded_success_is_found_with_one_request_and_no_write() {
         replicas
             .replica(&["--once=v1"], "two", 0)
             .env("DLOCK_URL", url)
-            .run()
             .expect(0, "", "init (v1) was done by ");
         let sessions = proxy.sessions();
         let [session] = sessions.as_slice() else {
@@ -298,7 +291,7 @@ fn recorded_success_is_found_with_one_request_and_no_write() {
 #[test]
 fn account_that_cannot_record_a_success_runs_no_command() {
     everywhere(|mut replicas| {
-        replicas.replica(&[], "first", 0).run().expect(0, "", "");
+        replicas.replica(&[], "first", 0).expect(0, "", "");
         replicas.restrict(&[
             ("SELECT", "dlock_schema"),
             ("SELECT, INSERT, UPDATE", "dlock_lock"),
@@ -308,7 +301,6 @@ fn account_that_cannot_record_a_success_runs_no_command() {
         ]);
         replicas
             .replica(&["--once"], "second", 0)
-            .run()
             .expect(77, "", "dlock_success");
         replicas.restrict(&[
             ("SELECT", "dlock_schema"),
@@ -316,7 +308,6 @@ fn account_that_cannot_record_a_success_runs_no_command() {
         ]);
         replicas
             .replica(&["--once"], "third", 0)
-            .run()
             .expect(77, "", "dlock setup --print");
         assert_eq!(replicas.ran(), ["first"]);
         let held = "SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL";
@@ -329,10 +320,9 @@ fn account_that_cannot_record_a_success_runs_no_command() {
 fn invalid_once_key_is_refused_without_a_server() {
     let why = "the key contains a control character";
     let exec = ["exec", "-a", "init", "--once=a\nb", "--", "true"];
-    Dlock::new(exec).run().expect(64, "", why);
+    Dlock::new(exec).expect(64, "", why);
     let exec = Dlock::new(["exec", "-a", "init", "--", "true"]);
-    let exec = exec.env("DLOCK_OPT_ONCE", "a\nb");
-    exec.run().expect(64, "", why);
+    exec.env("DLOCK_OPT_ONCE", "a\nb").expect(64, "", why);
     let exec = ["exec", "-a", "init", "--once=", "--", "true"];
-    Dlock::new(exec).run().expect(64, "", "the key is empty");
+    Dlock::new(exec).expect(64, "", "the key is empty");
 }

@@ -40,8 +40,7 @@ fn subcommands_accept_the_name_as_an_argument() {
         ("release init --pause=1m --yes", "paused"),
         ("release init --resume --yes", "resumed"),
     ] {
-        let outcome = Dlock::on(&database, words.split(' ')).run();
-        outcome.expect(0, "", why);
+        Dlock::on(&database, words.split(' ')).expect(0, "", why);
     }
     let check = [
         "exec",
@@ -52,7 +51,7 @@ fn subcommands_accept_the_name_as_an_argument() {
         "\"$0\" check \"$DLOCK_ACTION\"",
     ];
     let check = Dlock::on(&database, check).arg(env!("CARGO_BIN_EXE_dlock"));
-    check.run().expect(0, "", "");
+    check.expect(0, "", "");
 }
 
 #[test]
@@ -103,14 +102,13 @@ fn option_on_the_command_line_overrides_the_variables_that_contradict_it() {
     let url = database.url();
     let by_url = Dlock::new(["--url", &url, "wait", "init"]);
     let by_url = by_url.env("DLOCK_URL_FILE", "/nonexistent");
-    by_url.run().expect(0, "", "");
+    by_url.expect(0, "", "");
     let port = database.port.to_string();
     Dlock::new(["--host=127.0.0.1", "--port", &port])
         .args(["--user", &database.user, "--database", &database.name])
         .args(["wait", "init"])
         .env("DLOCK_PASSWORD", &database.password)
         .env("DLOCK_SOCKET", "/nonexistent")
-        .run()
         .expect(0, "", "");
 }
 
@@ -139,7 +137,7 @@ fn unknown_and_invalid_variables_are_usage_errors_that_name_the_variable() {
         ),
     ] {
         let run = Dlock::new(["exec", "init", "--", "true"]).env(name, value);
-        run.run().expect(64, "", why);
+        run.expect(64, "", why);
     }
     // The option on the command line replaces the invalid value of its variable.
     let run = Dlock::new(["setup", "--print", "--verbose"]).env("DLOCK_OPT_VERBOSE", "2");
@@ -194,5 +192,5 @@ fn variable_that_dlock_sets_is_warned_about_if_no_dlock_has_set_it() {
     let outcome = run(&database, "exec init -- true", "DLOCK_TTL", "10s");
     assert_eq!((outcome.status, &*outcome.stderr), (Some(0), warning));
     let inner = Dlock::on(&database, ["exec", "init", "--", "true"]).env("DLOCK_TTL", "10s");
-    inner.env("DLOCK_TOKEN", "1").run().expect(0, "", "");
+    inner.env("DLOCK_TOKEN", "1").expect(0, "", "");
 }

@@ -18,8 +18,7 @@ fn writes_metrics(database: &Database, path: &Path, stderr: &str) {
     let outcome = Dlock::on(database, ["exec", "-a", "init", "--metrics-file"])
         .arg(path)
         .args(["--", "true"])
-        .run();
-    outcome.expect(0, "", stderr);
+        .expect(0, "", stderr);
     assert_eq!(outcome.stderr, stderr);
 }
 
@@ -123,7 +122,7 @@ fn copy_of_the_program_is_complete_and_replaces_no_device_and_no_link() {
     copy_to(&link).expect(0, "", "");
     assert!(link.is_symlink());
     let version = format!("dlock {}\n", env!("CARGO_PKG_VERSION"));
-    Dlock::of(&program, ["-V"]).run().expect(0, &version, "");
+    Dlock::of(&program, ["-V"]).expect(0, &version, "");
     let mode = fs::metadata(&program).expect("the file exists").mode();
     assert_eq!(mode & 0o666, 0o600, "{mode:o}");
 }

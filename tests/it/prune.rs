@@ -12,7 +12,7 @@ use crate::faults::on_each;
 #[track_caller]
 fn exec(database: &Database, name: &str, options: &[&str]) {
     let exec = Dlock::on(database, ["exec", name]).args(options);
-    exec.args(["--", "true"]).run().expect(0, "", "");
+    exec.args(["--", "true"]).expect(0, "", "");
 }
 
 /// Moves everything that is recorded about all locks `days` days into the past.
@@ -57,7 +57,7 @@ fn unused_locks_are_removed_with_their_history_and_others_are_kept() {
         exec(&database, "other", &["--shared"]);
         exec(&database, "done", &["--once"]);
         let pause = ["release", "paused", "--yes", "--create", "--pause", "100d"];
-        Dlock::on(&database, pause).run().expect(0, "", "paused");
+        Dlock::on(&database, pause).expect(0, "", "paused");
         grow_older(&database, 40);
         // These are used now, although their last run is old.
         let holder = Holder::on(&database, &[]);
@@ -78,8 +78,7 @@ fn unused_locks_are_removed_with_their_history_and_others_are_kept() {
         assert_eq!(names(&database), all);
 
         // % is no wildcard.
-        let one = prune(&database, &[&["PR-%"], &OLD[..]].concat());
-        one.expect(0, "", "dlock: removed 1 lock\n");
+        prune(&database, &[&["PR-%"], &OLD[..]].concat()).expect(0, "", "dlock: removed 1 lock\n");
         prune(&database, &OLD).expect(0, "", "dlock: removed 4 locks\n");
         assert_eq!(names(&database), ["done", "init", "new", "paused"]);
         let mut admin = database.admin_conn();
@@ -147,7 +146,6 @@ fn prune_asks_at_a_terminal_and_needs_an_age() {
     }
     prune(&database, &[]).expect(64, "", "--older-than");
     for age in ["59m", "0s", "200y"] {
-        let outcome = prune(&database, &["--older-than", age]);
-        outcome.expect(64, "", "must be between 1h and 36500d");
+        prune(&database, &["--older-than", age]).expect(64, "", "must be between 1h and 36500d");
     }
 }

@@ -21,9 +21,7 @@ fn everywhere(test: impl Fn(&Database)) {
 /// Creates a database with dlock's tables.
 fn set_up(flavour: Flavour) -> Database {
     let database = shared(flavour).database("release");
-    Dlock::on(&database, ["setup", "-q"])
-        .run()
-        .expect(0, "", "");
+    Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
     database
 }
 
@@ -113,7 +111,7 @@ fn release_changes_only_the_lease_that_the_operator_means() {
         holder.running.wait().expect(76, "", "released by alice");
 
         let min_hold = ["exec", "-a", "init", "--min-hold=1h", "--", "true"];
-        Dlock::on(database, min_hold).run().expect(0, "", "");
+        Dlock::on(database, min_hold).expect(0, "", "");
         try_once(database).expect(75, "", "held for --min-hold");
         release(database, &[]).expect(0, "", "init is released");
         try_once(database).expect(0, "ran\n", "");
@@ -129,9 +127,7 @@ fn paused_action_is_not_granted_until_it_is_resumed() {
         let create = ["--pause", "1h", "--create"];
         release(database, &create).expect(0, "", "init is paused for 1h");
         try_once(database).expect(75, "", "init is paused for another 59m");
-        Dlock::on(database, ["status", "--check", "init"])
-            .run()
-            .expect(75, "", "");
+        Dlock::on(database, ["status", "--check", "init"]).expect(75, "", "");
         let seen = status(database);
         assert_eq!(seen["state"], "paused", "{seen}");
         assert_eq!(seen["operator"], "alice", "{seen}");
@@ -185,13 +181,9 @@ fn paused_action_is_not_granted_when_a_dead_holders_lease_expires(flavour: Flavo
     let seen = status(database);
     assert_eq!(seen["state"], "expired", "{seen}");
     assert!(seen["takeover_in_ms"].as_u64() > Some(3_000_000), "{seen}");
-    Dlock::on(database, ["status", "--check", "init"])
-        .run()
-        .expect(75, "", "");
+    Dlock::on(database, ["status", "--check", "init"]).expect(75, "", "");
     // The timeout is longer than the time after which a contender takes over an expired lease.
-    Dlock::on(database, ["wait", "init", "--timeout=6s"])
-        .run()
-        .expect(75, "", "paused for another 59m");
+    Dlock::on(database, ["wait", "init", "--timeout=6s"]).expect(75, "", "paused for another 59m");
     try_once(database).expect(75, "", "paused for another 59m");
     release(database, &["--resume"]).expect(0, "", "init is resumed");
     try_once(database).expect(0, "ran\n", "");
@@ -204,8 +196,7 @@ fn release_without_the_right_to_kill_takes_effect_at_the_next_renewal() {
         other.grant(&format!("ALL ON `{}`.*", other.name));
         // The lease is renewed every second.
         let holder = Holder::start(database, &["--ttl", "6s", "--grace", "1s"]);
-        let outcome = release(&other, &[]);
-        outcome.expect(0, "", "stops its command at its next renewal");
+        release(&other, &[]).expect(0, "", "stops its command at its next renewal");
         let outcome = holder.running.wait();
         outcome.expect(76, "", "lost init: released by alice (reason: it hangs)");
         assert!(!outcome.stderr.contains("has closed"), "{outcome:?}");
@@ -238,9 +229,11 @@ fn release_asks_for_confirmation_and_accepts_only_yes() {
     let database = shared(Flavour::MariaDb).database("release");
     let holder = Holder::start(&database, &["--grace", "1s"]);
     let before = token(&database);
-    Dlock::on(&database, ["release", "-a", "init"])
-        .run()
-        .expect(64, "", "stdin is not a terminal, so --yes is required");
+    Dlock::on(&database, ["release", "-a", "init"]).expect(
+        64,
+        "",
+        "stdin is not a terminal, so --yes is required",
+    );
     let mut terminal = Terminal::shell(&database);
     for answer in ["", "n", "yesterday"] {
         terminal.enters("$dlock release -a init; echo \"status $?\"");

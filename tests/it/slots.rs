@@ -60,7 +60,7 @@ impl Held {
 #[track_caller]
 fn is_refused(database: &Database, options: &[&str], message: &str) {
     let dlock = Dlock::on(database, ["exec", "init", "-n"]).args(options);
-    dlock.args(["--", "true"]).run().expect(75, "", message);
+    dlock.args(["--", "true"]).expect(75, "", message);
 }
 
 /// Returns the number of slots that are held.
@@ -204,14 +204,11 @@ fn slot_of_a_killed_dlock_is_released_by_its_monitor() {
 fn tables_without_slots_are_refused_and_not_changed() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("slots");
-        Dlock::on(&database, ["setup", "-q"])
-            .run()
-            .expect(0, "", "");
+        Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
         let mut admin = database.admin_conn();
         admin.run("DROP TABLE dlock_slot; UPDATE dlock_schema SET version=2");
         let exec = ["exec", "init", "--shared", "--", "true"];
-        let refused = Dlock::on(&database, exec).run();
-        refused.expect(78, "", "have schema version 2: run dlock setup");
+        Dlock::on(&database, exec).expect(78, "", "have schema version 2: run dlock setup");
         let tables: Vec<String> = admin.rows("SHOW TABLES LIKE 'dlock_slot'");
         assert_eq!(tables, [""; 0], "{flavour}");
     }
@@ -374,7 +371,7 @@ fn limits_that_mean_nothing_are_refused_with_the_line_to_write() {
         (&["--shared", "--fence"], "cannot be used with"),
     ] {
         let dlock = Dlock::new(["exec", "init"]).args(options);
-        dlock.args(["--", "true"]).run().expect(64, "", wanted);
+        dlock.args(["--", "true"]).expect(64, "", wanted);
     }
 }
 
@@ -389,9 +386,7 @@ fn shared_record_without_a_lease_is_free() {
         assert_eq!(status(&database)["state"], json!("free"), "{flavour}");
         let release = Dlock::on(&database, ["release", "init", "--yes"]).run();
         release.expect(66, "", "there is nothing to release: init is free");
-        Dlock::on(&database, ["wait", "init", "--timeout=0"])
-            .run()
-            .expect(0, "", "");
+        Dlock::on(&database, ["wait", "init", "--timeout=0"]).expect(0, "", "");
         Held::start(&database, &[]).end();
         is_free(&database);
     }

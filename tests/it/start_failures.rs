@@ -113,11 +113,10 @@ fn closed_streams_and_an_empty_dev_prevent_neither_a_run_nor_a_hook() {
 
 #[test]
 fn hook_without_a_shell_is_reported_with_the_cause() {
-    let outcome = Dlock::on(&database(), ["exec", "-a", "init", "--on-event", ":", "--"])
+    Dlock::on(&database(), ["exec", "-a", "init", "--on-event", ":", "--"])
         .arg("/bin/true")
         .env("PATH", "/nonexistent")
-        .run();
-    outcome.expect(0, "", "PATH contains no sh");
+        .expect(0, "", "PATH contains no sh");
 }
 
 #[test]
@@ -149,6 +148,5 @@ fn program_that_the_kernel_cannot_execute_is_reported_and_releases_the_lock() {
         let outcome = Dlock::on(&database, ["exec", "-n", "-a", "init", "--", path]).run();
         outcome.expect(status, "", &format!("cannot run {path}: {why}"));
     }
-    let next = Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "true"]);
-    next.run().expect(0, "", "");
+    Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "true"]).expect(0, "", "");
 }

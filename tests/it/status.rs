@@ -171,8 +171,7 @@ fn status_does_not_read_free_actions() {
     const MAX_ROWS_READ: u64 = 5_000;
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("status");
-        let setup = Dlock::on(&database, ["setup", "-q"]).run();
-        setup.expect(0, "", "");
+        Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
         let insert = format!(
             "INSERT INTO dlock_lock (action,token) WITH RECURSIVE digit AS \
              (SELECT 0 AS n UNION ALL SELECT n+1 FROM digit WHERE n<199) \
@@ -203,8 +202,7 @@ fn status_does_not_read_free_actions() {
 fn a_row_that_dlock_did_not_write_is_shown_as_odd_and_hides_no_other_row() {
     for flavour in Flavour::ALL {
         let database = &shared(flavour).database("odd");
-        let setup = Dlock::on(database, ["setup", "-q"]).run();
-        setup.expect(0, "", "");
+        Dlock::on(database, ["setup", "-q"]).expect(0, "", "");
         let names = ["fence", "flag", "good", "owner"];
         let insert = "INSERT INTO dlock_lock (action,token) VALUES ('fence',1),('flag',1),('good',1),('owner',1);\
              UPDATE dlock_lock SET min_hold=-1 WHERE action='flag';\

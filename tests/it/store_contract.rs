@@ -8,7 +8,6 @@ use std::time::Duration;
 use dlock::lease::limit::Limit;
 use dlock::lease::{Grant, OwnerId, Token};
 use dlock::store::mysql::{Database, Selection};
-use dlock::store::target::{Address, Secret, SslMode, Target, Tls};
 use dlock::store::{
     AcquireMode, Contender, EarlierSessions, FenceMode, Holder, NotePlace, NoteRequest, QueueLock,
     ReleaseRequest, RenewRequest, Request, Response, Store,
@@ -25,21 +24,6 @@ const TTL: Duration = Duration::from_secs(30);
 
 /// Returns a connection to `database`, and the contender with this number for the action `init`.
 fn connect(database: &servers::Database, number: u8) -> (Database, Contender) {
-    let target = Target {
-        address: Address::Tcp {
-            host: "127.0.0.1".to_owned(),
-            port: database.port,
-        },
-        user: database.user.clone(),
-        password: Some(Secret::new(database.password.clone())),
-        database: database.name.clone(),
-        tls: Tls {
-            mode: SslMode::Disabled,
-            chosen: true,
-            ca: None,
-            identity: None,
-        },
-    };
     let contender = Contender {
         action: "init".parse().expect("the name is valid"),
         holder: Holder {
@@ -53,7 +37,7 @@ fn connect(database: &servers::Database, number: u8) -> (Database, Contender) {
         fence: FenceMode::Unchanged,
         inside: None,
     };
-    let store = Database::new(target, Duration::from_secs(10), TTL);
+    let store = Database::new(database.target(database.port), Duration::from_secs(10), TTL);
     (store, contender)
 }
 

@@ -14,7 +14,6 @@ fn two_jobs(flavour: Flavour) -> Database {
     for action in ["job-10", "job-2"] {
         Dlock::on(&database, ["exec", "-a", action, "--note", NOTE])
             .args(["--", "sh", "-c", "exit 3"])
-            .run()
             .expect(3, "", "");
     }
     let hold = "UPDATE dlock_lock SET owner_id=REPEAT('x',16),server='elsewhere',\

@@ -118,7 +118,7 @@ impl TlsServer {
     pub(crate) fn database(&self, require: &str) -> Database {
         let database = self.server.database("tls");
         let setup = Dlock::new(["setup"]).env("DLOCK_URL", database.socket_url());
-        setup.run().expect(0, "", "in place");
+        setup.expect(0, "", "in place");
         let user = &database.user;
         database.run(format!("ALTER USER '{user}'@'%' REQUIRE {require}"));
         database
@@ -192,9 +192,7 @@ fn each_ssl_mode_accepts_exactly_what_it_documents() {
             options.extend(["--ssl-ca", text(authority)]);
         }
         let stdout = if status == 0 { "ran\n" } else { "" };
-        echo(&database, host, &options)
-            .run()
-            .expect(status, stdout, why);
+        echo(&database, host, &options).expect(status, stdout, why);
     }
     // Variables and the URL have the same settings.
     let ca = tls.certs.path("ca");
@@ -202,11 +200,11 @@ fn each_ssl_mode_accepts_exactly_what_it_documents() {
     let variables = echo(&database, NAME, &[])
         .env("DLOCK_SSL_MODE", "VERIFY_IDENTITY")
         .env("DLOCK_SSL_CA", ca);
-    variables.run().expect(0, "ran\n", "");
+    variables.expect(0, "ran\n", "");
     let url = database.url_at(&format!("{NAME}:{}", database.port));
     let url = format!("{url}?ssl-mode=verify_identity&ssl-ca={ca}");
     let by_url = echo(&database, NAME, &[]).env("DLOCK_URL", url);
-    by_url.run().expect(0, "ran\n", "");
+    by_url.expect(0, "ran\n", "");
 }
 
 fn text(path: &Path) -> &str {
@@ -244,8 +242,7 @@ fn unreadable_certificate_file_is_named() {
         &["--ssl-cert", missing, "--ssl-key", missing],
     ] {
         let required = ["--connect-timeout", "0", "--ssl-mode", "required"];
-        let dlock = echo(&database, "127.0.0.1", &[&required[..], files].concat());
-        dlock.run().expect(78, "", missing);
+        echo(&database, "127.0.0.1", &[&required[..], files].concat()).expect(78, "", missing);
     }
 }
 
@@ -329,14 +326,11 @@ fn host_that_is_not_loopback_must_prove_its_identity_by_default() {
         }
     }
     let ca = tls.certs.path("ca");
-    let with_ca = echo(&database, NAME, &["--ssl-ca", text(&ca)]);
-    with_ca.run().expect(0, "ran\n", "");
+    echo(&database, NAME, &["--ssl-ca", text(&ca)]).expect(0, "ran\n", "");
     // This server accepts connections without TLS.
     let database = shared(flavour).database("tls");
-    let disabled = echo(&database, NAME, &["--ssl-mode", "disabled"]);
-    disabled.run().expect(0, "ran\n", "");
-    let loopback = echo(&database, "127.0.0.1", &[]);
-    loopback.run().expect(0, "ran\n", "");
+    echo(&database, NAME, &["--ssl-mode", "disabled"]).expect(0, "ran\n", "");
+    echo(&database, "127.0.0.1", &[]).expect(0, "ran\n", "");
 }
 
 #[test]
@@ -347,11 +341,9 @@ fn server_that_requires_tls_is_reported_with_the_option_to_set() {
         for require in ["NONE", "SSL"] {
             let database = tls.database(require);
             for options in [&[][..], &["--ssl-mode", "disabled"]] {
-                let outcome = echo(&database, "127.0.0.1", options).run();
-                outcome.expect(77, "", "--ssl-mode");
+                echo(&database, "127.0.0.1", options).expect(77, "", "--ssl-mode");
             }
-            let with_tls = echo(&database, "127.0.0.1", &["--ssl-mode", "required"]);
-            with_tls.run().expect(0, "ran\n", "");
+            echo(&database, "127.0.0.1", &["--ssl-mode", "required"]).expect(0, "ran\n", "");
         }
     }
 }
@@ -406,7 +398,7 @@ fn caching_sha2_password_works_uncached_and_cached_on_every_transport() {
                 mode,
             ];
             let exec = Dlock::new(exec).args(["--", "echo", "ran"]);
-            exec.env("DLOCK_URL", &url).run().expect(0, "ran\n", "");
+            exec.env("DLOCK_URL", &url).expect(0, "ran\n", "");
         }
     }
     let sessions = proxy.sessions();
@@ -428,10 +420,9 @@ fn mysql_native_password_works_with_and_without_tls() {
         (tls.database("NONE"), "required"),
     ] {
         logs_in_with(&database, "mysql_native_password");
-        let exec = echo(&database, "127.0.0.1", &["--ssl-mode", mode]);
-        exec.run().expect(0, "ran\n", "");
+        echo(&database, "127.0.0.1", &["--ssl-mode", mode]).expect(0, "ran\n", "");
         let socket = echo(&database, "", &[]).env("DLOCK_URL", database.socket_url());
-        socket.run().expect(0, "ran\n", "");
+        socket.expect(0, "ran\n", "");
     }
 }
 

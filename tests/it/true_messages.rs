@@ -30,8 +30,7 @@ fn released_holder_reads_one_message_and_nobody_is_next_while_the_action_is_paus
 
     release(&database, &["--pause=1h", "--operator=eve"]);
     let waiter = ["exec", "-a", "init", "-w", "50ms", "--", "true"];
-    let outcome = Dlock::on(&database, waiter).run();
-    outcome.expect(75, "", "init is paused for another 59m");
+    let outcome = Dlock::on(&database, waiter).expect(75, "", "init is paused for another 59m");
     assert!(!outcome.stderr.contains("next"), "{outcome:#?}");
 }
 
@@ -83,8 +82,7 @@ fn missing_tables_are_reported_before_missing_grants() {
         let printed = Dlock::on(&reader, ["setup", "--print"]).run().stdout;
         let grant = format!("`{name}`.dlock_lock TO '{user}'");
         assert!(printed.contains(&grant), "{printed}");
-        let setup = Dlock::on(&database, ["setup"]).run();
-        setup.expect(0, "", "in place");
+        Dlock::on(&database, ["setup"]).expect(0, "", "in place");
         let outcome = exec();
         let advice = "dlock setup --print shows the tables and the grants";
         outcome.expect(77, "", advice);

@@ -32,9 +32,7 @@ fn next<S: AsRef<OsStr>>(database: &Database, arguments: impl IntoIterator<Item 
 #[track_caller]
 fn set_up(flavour: Flavour) -> Database {
     let database = shared(flavour).database("versions");
-    Dlock::on(&database, ["setup", "-q"])
-        .run()
-        .expect(0, "", "");
+    Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
     assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
     database
 }
@@ -76,7 +74,7 @@ fn tables_that_are_too_old_or_too_new_are_refused_and_not_changed() {
             "wait init",
             "forget -a init --once",
         ] {
-            next(&database, words.split(' ')).run().expect(78, "", old);
+            next(&database, words.split(' ')).expect(78, "", old);
         }
         let findings = Findings::of(next(&database, [""; 0]));
         let fix = findings.reports("tables", "fail", "schema version 3, but this dlock needs 4");
@@ -88,19 +86,16 @@ fn tables_that_are_too_old_or_too_new_are_refused_and_not_changed() {
         assert_eq!(definitions(&database), before, "{flavour}");
         assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
 
-        next(&database, ["setup", "-q"]).run().expect(0, "", "");
+        next(&database, ["setup", "-q"]).expect(0, "", "");
         database.run("UPDATE dlock_schema SET min_version=4");
         let before = definitions(&database);
         let new = "the tables need a dlock with schema version 4 or later, but this dlock has 3: use a newer dlock";
         for words in [exec, "status", "setup"] {
-            let dlock = Dlock::on(&database, words.split(' '));
-            dlock.run().expect(78, "", new);
+            Dlock::on(&database, words.split(' ')).expect(78, "", new);
         }
         assert_eq!(definitions(&database), before, "{flavour}");
         assert_eq!(recorded(&database), [(4, 4)], "{flavour}");
-        next(&database, exec.split(' '))
-            .run()
-            .expect(0, "ran\n", "");
+        next(&database, exec.split(' ')).expect(0, "ran\n", "");
     });
 }
 

@@ -49,13 +49,13 @@ fn everywhere(test: impl Fn(&Scene)) {
 #[test]
 fn read_only_account_waits_until_the_action_is_free() {
     everywhere(|scene| {
-        scene.wait(&["init"]).run().expect(78, "", "dlock setup");
+        scene.wait(&["init"]).expect(78, "", "dlock setup");
         let holder = scene.holder();
         let waiter = scene.wait(&["init"]).start();
         waiter.wait_for_output("dlock: waiting: init is held by web-1 (token ");
         holder.end().expect(3, "", "");
         assert_eq!(waiter.wait().status, Some(0));
-        scene.wait(&["-a", "init"]).run().expect(0, "", "");
+        scene.wait(&["-a", "init"]).expect(0, "", "");
         let never = scene.wait(&["never"]).run();
         never.expect(0, "", "never is unknown");
     });
@@ -77,8 +77,8 @@ fn wait_done_waits_for_a_success_of_a_free_action() {
         assert!(!waiter.is_over(), "dlock wait exited before a success");
         scene.exec("--once=v1", "true").expect(0, "", "");
         assert_eq!(waiter.wait().status, Some(0));
-        scene.wait(&["init", "--done=v1"]).run().expect(0, "", "");
-        scene.wait(&["init", "--done"]).run().expect(0, "", "");
+        scene.wait(&["init", "--done=v1"]).expect(0, "", "");
+        scene.wait(&["init", "--done"]).expect(0, "", "");
     });
 }
 
@@ -129,7 +129,6 @@ fn wait_reconnects_and_exits_69_if_the_server_is_unreachable() {
         scene
             .wait(&["init", "--connect-timeout=0"])
             .env("DLOCK_URL", scene.reader.url_through(1))
-            .run()
             .expect(69, "", "cannot reach 127.0.0.1:1");
     });
 }

@@ -28,13 +28,12 @@ fn contender_that_does_not_wait_prints_the_holder() {
         (&["-n", "-E", "0"], 0, why),
         (&["-n", "-E", "0", "-q"], 0, ""),
     ] {
-        let outcome = echo(&database, options).run();
-        outcome.expect(status, "", why);
+        let outcome = echo(&database, options).expect(status, "", why);
         let has_note = outcome.stderr.contains("release 42");
         assert_eq!(has_note, !why.is_empty(), "{outcome:?}");
     }
     assert_eq!(holder.end().status, Some(3));
-    echo(&database, &["-n"]).run().expect(0, "ran\n", "");
+    echo(&database, &["-n"]).expect(0, "ran\n", "");
 }
 
 on_each_flavour!(waiter_takes_over_from_a_killed_holder);

@@ -152,8 +152,7 @@ fn size(number: u16) -> NonZero<u16> {
 /// of the actions has waiters.
 fn thirty_actions() -> Database {
     let database = shared(Flavour::of_this_test()).database("watch");
-    let setup = Dlock::on(&database, ["setup", "-q"]).run();
-    setup.expect(0, "", "");
+    Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
     let mut admin = database.admin_conn();
     let days = "+INTERVAL 90 MINUTE+INTERVAL 5 DAY";
     let ago = "-INTERVAL 90 MINUTE-INTERVAL 5 DAY";

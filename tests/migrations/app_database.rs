@@ -29,7 +29,6 @@ impl AppDatabase {
         dlock.grant(&format!("ALL ON `{pattern}`.*"));
         Dlock::of(&options.dlock, ["setup", "-q"])
             .env("DLOCK_URL", dlock.url())
-            .run()
             .expect(0, "", "");
         Self { dlock, name }
     }

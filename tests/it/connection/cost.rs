@@ -31,8 +31,7 @@ fn requests(database: &Database, proxy: &Proxy, action: &str) -> Vec<Request> {
 /// Creates the tables and the row of `init`. Returns a proxy to the server.
 #[track_caller]
 fn with_row(database: &Database) -> Proxy {
-    let exec = Dlock::on(database, ["exec", "-q", "-a", "init", "--", "true"]);
-    exec.run().expect(0, "", "");
+    Dlock::on(database, ["exec", "-q", "-a", "init", "--", "true"]).expect(0, "", "");
     Proxy::to(database.port)
 }
 
@@ -68,8 +67,7 @@ fn the_server_also_counts_one_connection_per_exec() {
     // socket.
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("count");
-        let setup = Dlock::on(&database, ["setup", "-q"]).run();
-        setup.expect(0, "", "");
+        Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
         let user = &database.user;
         let limit = format!("ALTER USER '{user}'@'%' WITH MAX_CONNECTIONS_PER_HOUR 2");
         database.run(&limit);

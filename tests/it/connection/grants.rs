@@ -49,8 +49,7 @@ fn the_printed_grants_are_enough_for_setup_exec_and_status() {
         let database = shared(flavour).database("grants");
         let [for_exec, for_setup] = printed_grants(&database);
         let admin = account(&database, "admin", &for_setup);
-        let setup = Dlock::on(&admin, ["setup"]).run();
-        setup.expect(0, "", "the tables are in place");
+        Dlock::on(&admin, ["setup"]).expect(0, "", "the tables are in place");
 
         let limited = account(&database, "limited", &for_exec);
         let holder = Holder::on(&limited, &["--ttl", "8s"]);
@@ -72,7 +71,7 @@ fn the_printed_grants_are_enough_for_setup_exec_and_status() {
         for (account, shown) in [(&reader, "tables and the grants"), (&powerless, "grants")] {
             let exec = Dlock::on(account, ["exec", "-a", "init", "--", "true"]);
             let advice = format!("dlock setup --print shows the {shown}");
-            exec.run().expect(77, "", &advice);
+            exec.expect(77, "", &advice);
         }
     });
 }
@@ -143,8 +142,7 @@ fn the_printed_statements_can_be_executed_on_a_fresh_server(flavour: Flavour) {
             dlock.args(settings).args(words.split(' '))
         };
         let exec = "exec -a init -- true";
-        let locked = dlock(exec).run();
-        locked.expect(77, "", "' IDENTIFIED BY '…' ACCOUNT UNLOCK");
+        dlock(exec).expect(77, "", "' IDENTIFIED BY '…' ACCOUNT UNLOCK");
         let (_, user) = settings[1].split_once('=').expect("an option with a value");
         let account = format!("'{}'@'%'", user.replace('\'', "''"));
         server.run(format!(

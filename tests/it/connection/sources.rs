@@ -235,6 +235,5 @@ fn setup_prints_statements_for_the_database_in_the_config_file() {
     let outcome = print("config", "[dlock]\ndatabase = locks_of_app\n");
     assert_eq!(outcome.status, Some(0), "{outcome:#?}");
     assert!(outcome.stdout.contains("`locks_of_app`"), "{outcome:#?}");
-    let invalid = print("invalid", "[dlock]\ndatabase\n");
-    invalid.expect(78, "", "dlock.cnf:2: database needs a value");
+    print("invalid", "[dlock]\ndatabase\n").expect(78, "", "dlock.cnf:2: database needs a value");
 }

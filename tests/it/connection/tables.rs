@@ -75,8 +75,7 @@ fn existing_tables_are_not_changed_and_not_used_if_they_have_another_version() {
                 exec(action).expect(78, "", advice);
             }
             for words in ["status", "history", "forget -a init --once"] {
-                let outcome = Dlock::on(&database, words.split(' ')).run();
-                outcome.expect(78, "", advice);
+                Dlock::on(&database, words.split(' ')).expect(78, "", advice);
             }
             assert_eq!(rows(), before, "{flavour}, {version}");
         }

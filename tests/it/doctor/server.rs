@@ -12,9 +12,7 @@ use super::{Findings, contents, set_up};
 fn a_good_server_passes_all_checks_and_is_not_changed() {
     for series in Series::ALL {
         let database = set_up(shared(series));
-        Dlock::on(&database, ["exec", "-a", "init", "--", "true"])
-            .run()
-            .expect(0, "", "");
+        Dlock::on(&database, ["exec", "-a", "init", "--", "true"]).expect(0, "", "");
         database.run("INSERT INTO dlock_waiter (action,owner_id,holder,host,pid,user,note,polls,server,session_id,\
              account,enqueued_at,last_seen_at) VALUES ('x','y','','',1,'','',0,'',1,'',NOW(),NOW())");
         let before = contents(&database);

@@ -29,7 +29,7 @@ fn each_leader_is_promoted_after_the_demotion_of_the_previous_one() {
         r#"echo "promote $NAME" >> log; [ "$NAME" != A ] || exit 3"#,
     );
     // A leader that cannot be promoted is demoted, and the next one leads.
-    candidate(host, "A").run().expect(3, "", "");
+    candidate(host, "A").expect(3, "", "");
     let second = candidate(host, "B").start();
     logs(host, &["promote A", "demote A", "promote B"]);
     let third = candidate(host, "C").start();
@@ -86,8 +86,7 @@ fn python_worker_works_alone_and_stops_in_time() {
     operator.expect(0, "", "worker");
     // The first worker finishes its step, and begins no other one.
     host.tell("go", "2");
-    let outcome = first.wait();
-    outcome.expect(1, "", "worker: the lock was lost");
+    first.wait().expect(1, "", "worker: the lock was lost");
     host.is_ready();
     host.tell("go", "3");
     logs(host, &["step 1", "step 2", "step 3"]);

@@ -108,7 +108,7 @@ impl Tool {
         let rows = "SELECT CONCAT_WS(' ',name,price_cents,currency) FROM plans ORDER BY id";
         let rows: Vec<String> = admin.rows(rows);
         assert_eq!(rows, ["free 0 EUR", "team 900 EUR", "company 4900 EUR"]);
-        run("dlock wait ").run().expect(0, "", "");
+        run("dlock wait ").expect(0, "", "");
     }
 }
 

@@ -184,8 +184,7 @@ fn an_attempt_that_arrives_late_blocks_for_at_most_one_lease() {
         case.wait();
         case.let_go();
         eventually("the attempt arrives", || scene.row("owner_id").is_some());
-        let outcome = scene.contender().wait();
-        outcome.expect(0, "", "is held by");
+        scene.contender().wait().expect(0, "", "is held by");
         scene.over(&["contender"]);
     });
 }
@@ -197,7 +196,7 @@ fn a_response_to_another_request_is_never_accepted() {
         // Records the response to an attempt and the response to a release, to replay these responses later.
         let record = |kind| scene.proxy.next(kind, Fault::Drip(Duration::ZERO));
         let [grant, release] = [Kind::TryAcquire, Kind::Release].map(record);
-        scene.faulty("holder", &[], "").run().expect(0, "", "");
+        scene.faulty("holder", &[], "").expect(0, "", "");
         let holder = scene.exec("owner", &[], "read -r word < \"$3\"");
         let go = scene.stage.fifo("owner");
         let holder = holder.arg(&go).start();

@@ -51,8 +51,7 @@ fn results_show_whether_dlock_or_the_command_chose_the_status(flavour: Flavour) 
     assert_eq!(limited.status, Some(124), "{limited:#?}");
     let revoked = Holder::on(database, &[]);
     let release = ["release", "-a", "init", "--yes", "--operator=ops"];
-    let release = Dlock::on(database, release).run();
-    release.expect(0, "", "init is released");
+    Dlock::on(database, release).expect(0, "", "init is released");
     assert_eq!(revoked.running.wait().status, Some(76));
     let mut found = results(database, &[]);
     // The operator's entry and the run that it ended have the same time.
@@ -197,7 +196,7 @@ fn the_history_contains_the_command_without_secrets() {
         ("--history=100", &["true", &long], &truncated),
     ] {
         let exec = Dlock::on(database, ["exec", "-a", "init", option, "--"]);
-        exec.args(words).run().expect(0, "", "");
+        exec.args(words).expect(0, "", "");
         assert_eq!(runs(database, &["--number=1"])[0]["command"], command);
     }
     let table = Dlock::on(database, ["history"]).run().stdout;

@@ -86,8 +86,7 @@ fn release_never_kills_a_foreign_session_with_the_holders_id() {
     on_each(|flavour| {
         let mut server = Server::start(flavour, &[]);
         let database = server.database("restarted");
-        let setup = Dlock::on(&database, ["setup", "-q"]).run();
-        setup.expect(0, "", "");
+        Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
         let proxy = Proxy::to(database.port);
         // After a restart, the server assigns session ids from 1. These connections increase the id of the holder's
         // session, so that other sessions can connect after the restart before the server assigns this id again.

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
@@ -15,9 +15,8 @@ use mysql::{Conn, Opts, OptsBuilder};
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::{Stage, read_message, signal, write_message};
 use testkit::on_each_flavour;
-use testkit::own_socket::{connect, socket_of};
 use testkit::servers::{Database, Flavour, shared};
-use testkit::sql::Sql;
+use testkit::sql::{Sql, connect};
 
 use super::limits::second_account;
 use super::scene::{COMMAND, Scene};
@@ -66,7 +65,7 @@ impl Bystander {
 
     /// Returns the descriptor of the session's socket.
     pub(super) fn socket(&mut self) -> RawFd {
-        socket_of(&mut self.0)
+        self.0.as_raw_fd()
     }
 
     /// Returns the local port of the session.

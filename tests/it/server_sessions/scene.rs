@@ -74,9 +74,7 @@ impl Scene {
 
     /// Creates the table and locks its row. The client connects to `port` as `user`, with the password of `database`.
     pub(super) fn with_client(flavour: Flavour, database: Database, user: &str, port: u16) -> Self {
-        Dlock::on(&database, ["setup", "-q"])
-            .run()
-            .expect(0, "", "");
+        Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
         let mut lock = database.admin_conn();
         // A group accepts only tables with a primary key.
         lock.run(

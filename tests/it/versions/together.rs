@@ -54,7 +54,7 @@ fn compete(flavour: Flavour) {
             };
             // No run is refused, and no two commands overlap.
             let command = dlock.args(["--", "sh", "-c", ALONE, "sh", witness]);
-            command.run().expect(0, "", "");
+            command.expect(0, "", "");
             granted += 1;
         }
         granted
@@ -63,9 +63,7 @@ fn compete(flavour: Flavour) {
         let mut contenders = [Vec::new(), Vec::new()];
         contenders[0].extend((0..CONTENDERS).map(|_| scope.spawn(move || contend(false))));
         database.wait_until(format!("COUNT(*)={CONTENDERS} FROM dlock_waiter"));
-        next(database, ["setup"])
-            .run()
-            .expect(0, "", "upgraded from schema version 3 to 4");
+        next(database, ["setup"]).expect(0, "", "upgraded from schema version 3 to 4");
         contenders[1].extend((0..CONTENDERS).map(|_| scope.spawn(move || contend(true))));
         holder.end().expect(3, "", "");
         contenders.map(|program| {

@@ -37,7 +37,7 @@ fn transaction(database: &Database) -> Conn {
 #[track_caller]
 fn is_upgraded(database: &Database, flavour: Flavour) {
     let fresh = shared(flavour).database("fresh");
-    next(&fresh, ["setup", "-q"]).run().expect(0, "", "");
+    next(&fresh, ["setup", "-q"]).expect(0, "", "");
     for (upgraded, fresh) in definitions(database).iter().zip(definitions(&fresh)) {
         let sorted = |text: &str| {
             let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -50,7 +50,7 @@ fn is_upgraded(database: &Database, flavour: Flavour) {
     Findings::of(next(database, [""; 0])).are_good_except(&[]);
     let exec = ["exec", "-a", "init", "--", "echo", "ran"];
     for dlock in [Dlock::on(database, exec), next(database, exec)] {
-        dlock.run().expect(0, "ran\n", "");
+        dlock.expect(0, "ran\n", "");
     }
 }
 
@@ -67,7 +67,7 @@ fn setups_at_once_all_succeed_and_continue_an_interrupted_upgrade() {
         database.run("UPDATE dlock_schema SET version=3");
         let exec = next(&database, ["exec", "-a", "init", "--", "echo", "ran"]);
         let advice = "run dlock setup with this version of dlock";
-        exec.run().expect(78, "", advice);
+        exec.expect(78, "", advice);
         let setup = || next(&database, ["setup"]).run();
         setup().expect(0, "", "upgraded from schema version 3 to 4");
         is_upgraded(&database, flavour);
@@ -84,7 +84,7 @@ fn setup_waits_for_a_transaction_while_holders_continue() {
         executes(&database, "ALTER TABLE dlock_history");
         // The release of this run inserts into the table.
         let exec = ["exec", "-a", "init", "--", "echo", "ran"];
-        Dlock::on(&database, exec).run().expect(0, "ran\n", "");
+        Dlock::on(&database, exec).expect(0, "ran\n", "");
         drop(transaction);
         setup.wait().expect(0, "", "from schema version 3 to 4");
         is_upgraded(&database, flavour);
@@ -117,8 +117,7 @@ fn setup_gives_up_if_a_transaction_does_not_end() {
         let database = set_up(flavour);
         let before = definitions(&database);
         let transaction = transaction(&database);
-        let setup = next(&database, ["setup"]).run();
-        setup.expect(
+        next(&database, ["setup"]).expect(
             69,
             "",
             "a transaction of another session is using the table",
@@ -144,7 +143,7 @@ fn first_execs_of_two_versions_leave_usable_tables() {
                 "{flavour}: {outcome:#?}"
             );
         }
-        next(&database, ["setup"]).run().expect(0, "", "in place");
+        next(&database, ["setup"]).expect(0, "", "in place");
         is_upgraded(&database, flavour);
     });
 }
@@ -179,9 +178,7 @@ fn tables_of_earlier_versions_are_upgraded_to_the_present_version() {
         let exec = || Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"]).run();
         let is_upgraded_from = |version| {
             let upgraded = format!("upgraded from schema version {version} to 3");
-            Dlock::on(&database, ["setup"])
-                .run()
-                .expect(0, "", &upgraded);
+            Dlock::on(&database, ["setup"]).expect(0, "", &upgraded);
             assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
             assert_eq!(definitions(&database), before, "{flavour}");
             exec().expect(0, "ran\n", "");

@@ -57,9 +57,7 @@ impl FakeHosts {
     /// Creates hosts that share a new database. The ttl of all leases is `ttl`.
     pub(super) fn with(flavour: Flavour, ttl: &'static str) -> Self {
         let database = shared(flavour).database("walkthrough");
-        Dlock::on(&database, ["setup", "-q"])
-            .run()
-            .expect(0, "", "");
+        Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
         let stage = Stage::new();
         let script = stage.path("migrate.sh");
         fs::write(&script, MIGRATE).expect("the script can be written");

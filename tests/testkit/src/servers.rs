@@ -17,6 +17,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
 use crate::sql::Sql;
+use dlock::store::target::{Address, Secret, SslMode, Target, Tls};
 use mysql::{Conn, OptsBuilder};
 use url::form_urlencoded::byte_serialize;
 
@@ -387,6 +388,25 @@ impl Database {
             "mysql://{}:{}@localhost/{}?socket={socket}",
             self.user, self.password, self.name
         )
+    }
+
+    /// Returns the target of dlock's connections to this database through `port` on 127.0.0.1, without TLS.
+    pub fn target(&self, port: u16) -> Target {
+        Target {
+            address: Address::Tcp {
+                host: "127.0.0.1".to_owned(),
+                port,
+            },
+            user: self.user.clone(),
+            password: Some(Secret::new(self.password.clone())),
+            database: self.name.clone(),
+            tls: Tls {
+                mode: SslMode::Disabled,
+                chosen: true,
+                ca: None,
+                identity: None,
+            },
+        }
     }
 
     /// Opens a connection as root over the Unix socket, with this database selected.

@@ -1,10 +1,17 @@
 //! Statements that must succeed. An error of the server fails the test, with the statement in the message.
 
-use mysql::Conn;
 use mysql::prelude::{FromRow, Queryable};
+use mysql::{Conn, Opts, OptsBuilder};
 
 use crate::cli_runner::eventually;
 use crate::servers::{Database, Server};
+
+/// Opens a session over TCP.
+pub fn connect(url: &str) -> mysql::Result<Conn> {
+    // By default, the client changes to the Unix socket of a local server.
+    let options = OptsBuilder::from_opts(Opts::from_url(url)?).prefer_socket(false);
+    Conn::new(options)
+}
 
 /// The statements of a session.
 pub trait Sql {
