@@ -10,6 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, eventually};
 use testkit::command::Stage;
+use testkit::each_server::set_up;
 use testkit::network::{local, resolving};
 use testkit::servers::{Database, Flavour, shared};
 use testkit::shell::{Kind, Shell};
@@ -33,8 +34,7 @@ const HOSTILE: [&str; 12] = [
 
 /// Returns a database in which all locks with a name in `names` were used.
 fn database_with(flavour: Flavour, names: &[&str]) -> Database {
-    let database = shared(flavour).database("completions");
-    Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
+    let database = set_up(flavour);
     let mut conn = database.admin_conn();
     for name in names {
         conn.exec_drop("INSERT INTO dlock_lock (action) VALUES (?)", (*name,))

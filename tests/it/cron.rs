@@ -7,9 +7,10 @@ use mysql::Conn;
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
 use testkit::command::Stage;
+use testkit::each_server::set_up;
 use testkit::holder::Holder;
 use testkit::on_each_flavour;
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::{Database, Flavour};
 use testkit::sql::Sql;
 
 use crate::logs::messages;
@@ -20,13 +21,6 @@ fn everywhere(test: impl Fn(&Database, &mut Conn)) {
         let database = set_up(flavour);
         test(&database, &mut database.admin_conn());
     }
-}
-
-/// Creates a database with dlock's tables.
-fn set_up(flavour: Flavour) -> Database {
-    let database = shared(flavour).database("cron");
-    Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
-    database
 }
 
 /// Returns a `dlock exec` for the action `job` whose command prints `ran` and exits with `status`.

@@ -6,11 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
-use testkit::servers::{Database, Flavour, shared};
-
-fn database() -> Database {
-    shared(Flavour::of_this_test()).database("exec")
-}
+use testkit::servers::{Database, database};
 
 fn sh(database: &Database, script: &str) -> Dlock {
     Dlock::on(database, ["exec", "-a", "init", "--", "sh", "-c", script])

@@ -4,10 +4,11 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::Stage;
+use testkit::each_server::set_up;
 use testkit::holder::{Holder, token};
 use testkit::on_each_flavour;
-use testkit::servers::{Database, Flavour, shared};
-use testkit::sql::Sql;
+use testkit::servers::{Database, Flavour};
+use testkit::sql::{Sql, connect};
 
 /// A database with dlock's tables and a table that belongs to the command.
 struct Scene {
@@ -17,8 +18,7 @@ struct Scene {
 
 impl Scene {
     fn on(flavour: Flavour) -> Self {
-        let database = shared(flavour).database("fence");
-        Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
+        let database = set_up(flavour);
         let mut admin = database.admin_conn();
         let site = "CREATE TABLE site (id INT PRIMARY KEY, state TEXT)";
         admin.run(site);
@@ -50,21 +50,11 @@ impl Scene {
     ///
     /// Returns the server's error if `token` is not current.
     fn transaction(&mut self, token: u64) -> Result<Conn, mysql::Error> {
-        let Database { name, user, .. } = &self.database;
-        let other = format!("m_{user}");
-        self.admin.run(format!(
-            "CREATE USER IF NOT EXISTS '{other}'@'%' IDENTIFIED BY 'pw';\
-             GRANT SELECT ON `{name}`.dlock_fence TO '{other}'@'%';\
-             GRANT SELECT, INSERT ON `{name}`.site TO '{other}'@'%'"
-        ));
-        let options = mysql::OptsBuilder::new()
-            .ip_or_hostname(Some("127.0.0.1"))
-            .tcp_port(self.database.port)
-            .prefer_socket(false)
-            .user(Some(other))
-            .pass(Some("pw"))
-            .db_name(Some(name));
-        let mut transaction = Conn::new(options).expect("the account can connect");
+        let name = &self.database.name;
+        let other = self.database.account("m");
+        other.grant(&format!("SELECT ON `{name}`.dlock_fence"));
+        other.grant(&format!("SELECT, INSERT ON `{name}`.site"));
+        let mut transaction = connect(&other.url()).expect("the account can connect");
         transaction.query_drop("BEGIN")?;
         // If the token is stale, the statement fails when the row is read, not when the query starts.
         let fence: Option<String> = transaction.query_first(self.statement(token))?;

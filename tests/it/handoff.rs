@@ -5,18 +5,13 @@ use std::path::Path;
 
 use testkit::cli_runner::{Dlock, Outcome, Running};
 use testkit::command::{Stage, read_message, write_message};
+use testkit::each_server::set_up;
 use testkit::holder::{Holder, is_free};
 use testkit::proxy::{Fault, Kind, Proxy};
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::{Database, Flavour};
 
 use crate::history::{endings, runs};
 use crate::regressions::revoked::revoke;
-
-fn on(flavour: Flavour) -> Database {
-    let database = shared(flavour).database("handoff");
-    Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
-    database
-}
 
 /// Returns a contender whose command prints `ran` and exits with `status`.
 fn contender(database: &Database, options: &[&str], status: &str) -> Dlock {
@@ -54,7 +49,7 @@ fn hand_over(database: &Database, holder: Holder, next: Dlock) -> (Outcome, Outc
 #[test]
 fn the_next_command_starts_before_the_release_is_committed() {
     for flavour in Flavour::ALL {
-        let database = on(flavour);
+        let database = set_up(flavour);
         let proxy = Proxy::to(database.port);
         let release = proxy.every(Kind::Release, Fault::HoldRequest);
         // The proxy withholds the release and the ttl is 10 minutes, so only the hand-off can start the next command.
@@ -81,7 +76,7 @@ fn the_next_command_starts_before_the_release_is_committed() {
 #[test]
 fn a_waiter_with_once_per_waits_until_the_success_is_committed() {
     for flavour in Flavour::ALL {
-        let database = on(flavour);
+        let database = set_up(flavour);
         let stage = Stage::new();
         let go = stage.fifo("go");
         let holder = succeeding_holder(&database, &go);
@@ -96,7 +91,7 @@ fn a_waiter_with_once_per_waits_until_the_success_is_committed() {
 #[test]
 fn a_success_is_recorded_even_if_the_record_has_a_new_holder() {
     for flavour in Flavour::ALL {
-        let database = on(flavour);
+        let database = set_up(flavour);
         let stage = Stage::new();
         let go = stage.fifo("go");
         let holder = succeeding_holder(&database, &go);
@@ -123,7 +118,7 @@ fn a_success_is_recorded_even_if_the_record_has_a_new_holder() {
 #[test]
 fn a_lease_revoked_just_before_the_release_is_reported_as_lost() {
     for flavour in Flavour::ALL {
-        let database = on(flavour);
+        let database = set_up(flavour);
         let holder = Holder::on(&database, &[]);
         revoke(&database);
         let next = contender(&database, &["-q"], "5");
@@ -142,7 +137,7 @@ fn a_lease_revoked_just_before_the_release_is_reported_as_lost() {
 #[test]
 fn the_next_holder_advances_an_existing_fence_and_a_take_over_records_no_loss() {
     for flavour in Flavour::ALL {
-        let database = on(flavour);
+        let database = set_up(flavour);
         let fenced = contender(&database, &["--fence"], "4").run();
         assert_eq!(fenced.status, Some(4), "{flavour}: {fenced:?}");
         let fence = || database.first::<u64>("SELECT token FROM dlock_fence");

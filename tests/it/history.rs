@@ -5,23 +5,10 @@ mod queries;
 use serde_json::Value;
 use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
+use testkit::each_server::{everywhere, set_up};
 use testkit::on_each_flavour;
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::{Database, Flavour};
 use testkit::sql::Sql;
-
-/// Runs `test` with a new database on each kind of server.
-fn everywhere(test: impl Fn(&Database)) {
-    for flavour in Flavour::ALL {
-        test(&set_up(flavour));
-    }
-}
-
-/// Creates a database with dlock's tables.
-fn set_up(flavour: Flavour) -> Database {
-    let database = shared(flavour).database("history");
-    Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
-    database
-}
 
 /// Runs the shell code `script` under `dlock exec` with `options`, and asserts the exit status.
 #[track_caller]

@@ -12,7 +12,7 @@ use serde_json::Value;
 use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
 use testkit::command::{Stage, Witness, is_alive, only_child, read_message, signal, write_message};
 use testkit::proxy::{AcceptMode, Flow, Proxy};
-use testkit::servers::{Database, Flavour, SESSIONS, shared};
+use testkit::servers::{Database, SESSIONS, database};
 
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
 
@@ -150,10 +150,6 @@ impl Drop for Bystander {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-fn database() -> Database {
-    shared(Flavour::of_this_test()).database("hold_pid")
 }
 
 /// Returns the runs of `init` in the history, the latest first.

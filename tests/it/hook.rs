@@ -10,7 +10,7 @@ use dlock::process::hook::{LIMIT, VARIABLES};
 use testkit::cli_runner::{Dlock, eventually};
 use testkit::command::{Stage, Witness, only_child, read_message, signal};
 use testkit::holder::{Holder, is_free, renewals, steal, token};
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::{Database, database};
 
 use crate::pid_one::{namespaces, unshare};
 
@@ -70,10 +70,6 @@ impl EventLog {
         let names = |facts: &BTreeMap<String, String>| facts["DLOCK_EVENT"].clone();
         self.all().iter().map(names).collect()
     }
-}
-
-fn database() -> Database {
-    shared(Flavour::of_this_test()).database("hook")
 }
 
 fn exec(database: &Database, hook: &str, options: &[&str]) -> Dlock {

@@ -8,7 +8,7 @@ use testkit::cli_runner::{Dlock, eventually};
 use testkit::command::{Stage, Witness, read_message, signal, write_message};
 use testkit::holder::Holder;
 use testkit::recorder::{Recorder, program};
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::{Database, database};
 use testkit::terminal::{CTRL_BACKSLASH, CTRL_C, CTRL_Z, Terminal};
 
 use crate::signals::state;
@@ -39,10 +39,6 @@ fn read_status_command(stage: &Stage, options: &str) -> String {
     let [script, witness, ready, go] =
         ["script", "witness", "ready", "go"].map(|name| stage.path(name).display().to_string());
     format!("$dlock exec -a init {options} -- sh {script} {witness} {ready} {go}")
-}
-
-fn database() -> Database {
-    shared(Flavour::of_this_test()).database("jobs")
 }
 
 /// Asserts that the last command of the shell on `terminal` had the exit status `status`.

@@ -10,7 +10,7 @@ use testkit::command::Stage;
 use testkit::holder::{Holder, is_free, renewals, steal, token};
 use testkit::on_each_flavour;
 use testkit::proxy::{AcceptMode, Proxy};
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::{Database, Flavour, database, shared};
 
 use crate::faults::on_each;
 use crate::pid_one::{namespaces, unshare};
@@ -18,10 +18,6 @@ use crate::pid_one::{namespaces, unshare};
 /// The wait limit of an inner dlock. If there were no limit, an inner dlock that waits for the outer lease would never
 /// end.
 const WAIT_LIMIT: &str = "--wait=2s";
-
-fn database() -> Database {
-    shared(Flavour::of_this_test()).database("nested")
-}
 
 /// Returns a `dlock exec` without a command. In its command, `$dlock` is the path of dlock.
 fn exec(database: &Database, options: &[&str]) -> Dlock {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use mysql::Conn;
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::Stage;
+use testkit::each_server::set_up;
 use testkit::holder::renewals;
 use testkit::on_each_flavour;
 use testkit::proxy::{Proxy, Request};
@@ -24,8 +25,7 @@ struct Replicas {
 
 impl Replicas {
     fn on(flavour: Flavour) -> Self {
-        let database = shared(flavour).database("once");
-        Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
+        let database = set_up(flavour);
         Self {
             admin: database.admin_conn(),
             database,

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use testkit::cli_runner::Dlock;
+use testkit::each_server::set_up;
 use testkit::servers::{Database, Flavour, shared};
 
 use crate::history::runs;
@@ -53,8 +54,7 @@ fn operator_is_the_service_account_or_the_person_or_the_account() {
     let host = hostname::get().expect("the host has a name");
     let host = host.to_string_lossy();
     let in_pod = with_token();
-    let database = shared(Flavour::of_this_test()).database("operator");
-    Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
+    let database = set_up(Flavour::of_this_test());
     let sudo: &[_] = &[("USER", "root"), ("SUDO_USER", "alice")];
     for (prepare, variables, operator, user) in [
         ("", &[("USER", "deploy")][..], "deploy", "deploy"),

@@ -3,6 +3,7 @@
 
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Outcome};
+use testkit::each_server::{everywhere, set_up};
 use testkit::holder::{status, token};
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, shared};
@@ -10,20 +11,6 @@ use testkit::terminal::Terminal;
 
 use crate::history::{endings, runs};
 use crate::tree::Holder;
-
-/// Runs `test` on a new database of each kind of server.
-fn everywhere(test: impl Fn(&Database)) {
-    for flavour in Flavour::ALL {
-        test(&set_up(flavour));
-    }
-}
-
-/// Creates a database with dlock's tables.
-fn set_up(flavour: Flavour) -> Database {
-    let database = shared(flavour).database("release");
-    Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
-    database
-}
 
 /// Runs `dlock release` for `init` as the operator alice, without asking for confirmation.
 fn release(database: &Database, options: &[&str]) -> Outcome {

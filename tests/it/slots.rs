@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use testkit::cli_runner::{Dlock, Running};
 use testkit::command::{Stage, read_message, write_message};
+use testkit::each_server::set_up;
 use testkit::holder::status;
 use testkit::on_each_flavour;
 use testkit::proxy::Proxy;
@@ -203,8 +204,7 @@ fn slot_of_a_killed_dlock_is_released_by_its_monitor() {
 #[test]
 fn tables_without_slots_are_refused_and_not_changed() {
     for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slots");
-        Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
+        let database = set_up(flavour);
         let mut admin = database.admin_conn();
         admin.run("DROP TABLE dlock_slot; UPDATE dlock_schema SET version=2");
         let exec = ["exec", "init", "--shared", "--", "true"];

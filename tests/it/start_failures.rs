@@ -7,7 +7,7 @@ use std::path::Path;
 
 use testkit::cli_runner::{Dlock, Outcome};
 use testkit::command::Stage;
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::{Database, database};
 
 /// The program and the arguments of a short run.
 const RUN: [&str; 7] = [
@@ -19,10 +19,6 @@ const RUN: [&str; 7] = [
     "--",
     "true",
 ];
-
-fn database() -> Database {
-    shared(Flavour::of_this_test()).database("starting")
-}
 
 /// Runs `words` in a shell after `preparation`.
 #[track_caller]

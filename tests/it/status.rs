@@ -3,6 +3,7 @@
 use mysql::prelude::Queryable;
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, Outcome};
+use testkit::each_server::set_up;
 use testkit::holder::Holder;
 use testkit::proxy::{Proxy, Request};
 use testkit::servers::{Database, Flavour, shared};
@@ -170,8 +171,7 @@ fn status_does_not_read_free_actions() {
     /// Maximum number of rows that `status` may read, including rows of the server's system tables.
     const MAX_ROWS_READ: u64 = 5_000;
     for flavour in Flavour::ALL {
-        let database = shared(flavour).database("status");
-        Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
+        let database = set_up(flavour);
         let insert = format!(
             "INSERT INTO dlock_lock (action,token) WITH RECURSIVE digit AS \
              (SELECT 0 AS n UNION ALL SELECT n+1 FROM digit WHERE n<199) \
@@ -201,8 +201,7 @@ fn status_does_not_read_free_actions() {
 #[test]
 fn a_row_that_dlock_did_not_write_is_shown_as_odd_and_hides_no_other_row() {
     for flavour in Flavour::ALL {
-        let database = &shared(flavour).database("odd");
-        Dlock::on(database, ["setup", "-q"]).expect(0, "", "");
+        let database = &set_up(flavour);
         let names = ["fence", "flag", "good", "owner"];
         let insert = "INSERT INTO dlock_lock (action,token) VALUES ('fence',1),('flag',1),('good',1),('owner',1);\
              UPDATE dlock_lock SET min_hold=-1 WHERE action='flag';\

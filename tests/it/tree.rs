@@ -10,7 +10,7 @@ use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::{Stage, Witness, is_alive, only_child, read_message, signal, write_message};
 use testkit::compiler::preload;
 use testkit::proxy::{AcceptMode, Flow, Proxy};
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::{Database, database};
 
 /// A command with three descendants that ignore stop requests: a child, a child in a separate session, and an orphan in
 /// a third session. The command locks the witness `$1`, writes its process id and the process id of its parent to `$2`,
@@ -87,10 +87,6 @@ impl Holder {
         next.wait_for_output("init is held by");
         next
     }
-}
-
-fn database() -> Database {
-    shared(Flavour::of_this_test()).database("tree")
 }
 
 const MONITOR_KILLED: &str = "the monitor of init was killed; killing the command";

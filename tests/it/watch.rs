@@ -10,8 +10,9 @@ mod screen;
 use std::num::NonZero;
 
 use mysql::prelude::Queryable;
-use testkit::cli_runner::{Dlock, eventually};
-use testkit::servers::{Database, Flavour, shared};
+use testkit::cli_runner::eventually;
+use testkit::each_server::set_up;
+use testkit::servers::{Database, Flavour};
 use testkit::sql::Sql;
 use testkit::terminal::Terminal;
 
@@ -151,8 +152,7 @@ fn size(number: u16) -> NonZero<u16> {
 /// Creates a database with thirty actions with ages of several days, so that the screen does not change during a test. One
 /// of the actions has waiters.
 fn thirty_actions() -> Database {
-    let database = shared(Flavour::of_this_test()).database("watch");
-    Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
+    let database = set_up(Flavour::of_this_test());
     let mut admin = database.admin_conn();
     let days = "+INTERVAL 90 MINUTE+INTERVAL 5 DAY";
     let ago = "-INTERVAL 90 MINUTE-INTERVAL 5 DAY";

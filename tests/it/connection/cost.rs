@@ -2,6 +2,7 @@
 
 use testkit::cli_runner::Dlock;
 use testkit::clusters::run;
+use testkit::each_server::set_up;
 use testkit::proxy::{Kind, Proxy, Request};
 use testkit::servers::{Database, Flavour, Series, Server, shared};
 
@@ -66,8 +67,7 @@ fn the_server_also_counts_one_connection_per_exec() {
     // By default the driver requests the socket path of a server on loopback and connects a second time through the
     // socket.
     for flavour in Flavour::ALL {
-        let database = shared(flavour).database("count");
-        Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
+        let database = set_up(flavour);
         let user = &database.user;
         let limit = format!("ALTER USER '{user}'@'%' WITH MAX_CONNECTIONS_PER_HOUR 2");
         database.run(&limit);

@@ -201,10 +201,8 @@ fn the_history_contains_the_command_without_secrets() {
     }
     let table = Dlock::on(database, ["history"]).run().stdout;
     assert!(table.contains(redacted), "{table}");
-    let mut admin = database.admin_conn();
-    let stored =
-        admin.query("SELECT command FROM dlock_lock UNION SELECT command FROM dlock_history");
-    let stored: Vec<String> = stored.expect("the tables exist");
+    let stored = "SELECT command FROM dlock_lock UNION SELECT command FROM dlock_history";
+    let stored: Vec<String> = database.rows(stored);
     let has_secret = stored.iter().any(|command| command.contains("S3CRET"));
     assert!(stored.len() == 3 && !has_secret, "{stored:?}");
 }

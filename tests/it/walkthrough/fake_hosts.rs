@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::{Stage, read_message, write_message};
 use testkit::compiler::preload;
-use testkit::servers::{Database, Flavour, shared};
+use testkit::each_server::set_up;
+use testkit::servers::{Database, Flavour};
 use testkit::terminal::Terminal;
 
 /// C source of a library that replaces the host name.
@@ -56,8 +57,7 @@ pub(super) struct Session {
 impl FakeHosts {
     /// Creates hosts that share a new database. The ttl of all leases is `ttl`.
     pub(super) fn with(flavour: Flavour, ttl: &'static str) -> Self {
-        let database = shared(flavour).database("walkthrough");
-        Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
+        let database = set_up(flavour);
         let stage = Stage::new();
         let script = stage.path("migrate.sh");
         fs::write(&script, MIGRATE).expect("the script can be written");

@@ -20,7 +20,7 @@ pub mod cli_runner;
 pub mod clusters;
 pub mod command;
 pub mod compiler;
-mod each_server;
+pub mod each_server;
 pub mod holder;
 pub mod http;
 pub mod middle;

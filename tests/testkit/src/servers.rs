@@ -187,6 +187,12 @@ pub fn shared(series: impl Into<Series>) -> &'static Server {
     server.get_or_init(|| Server::start(series, &[]))
 }
 
+/// Returns a new database on the server that [`Flavour::of_this_test`] chooses.
+#[track_caller]
+pub fn database() -> Database {
+    shared(Flavour::of_this_test()).database("test")
+}
+
 /// A running server. Dropping this value stops the server.
 pub struct Server {
     series: Series,
@@ -415,13 +421,15 @@ impl Database {
         admin(&self.socket, Some(&self.name))
     }
 
-    /// Creates an account without privileges, and returns this database with that account.
+    /// Returns this database with another account. If the account is new, it has no privileges.
     #[track_caller]
     pub fn account(&self, name: &str) -> Self {
         let mut account = self.clone();
         account.user = format!("{name}_{}", self.user);
         let (user, password) = (&account.user, &account.password);
-        self.run(format!("CREATE USER '{user}' IDENTIFIED BY '{password}'"));
+        self.run(format!(
+            "CREATE USER IF NOT EXISTS '{user}' IDENTIFIED BY '{password}'"
+        ));
         account
     }
 
