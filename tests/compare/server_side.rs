@@ -281,12 +281,10 @@ impl ServerSide {
         };
         let lease = shift(&["acquired_at", "renewed_at", "expires_at", "released_at"]);
         let pause = shift(&["paused_until"]);
-        self.admin.run(format!(
-            "UPDATE dlock_lock SET {lease},{pause} WHERE action='{action}'"
-        ));
-        self.admin.run(format!(
-            "UPDATE dlock_slot SET {lease} WHERE action='{action}'"
-        ));
+        let statement = format!("UPDATE dlock_lock SET {lease},{pause} WHERE action='{action}'");
+        self.admin.run(statement);
+        let statement = format!("UPDATE dlock_slot SET {lease} WHERE action='{action}'");
+        self.admin.run(statement);
         // The start of the server does not move. An entry of a session that is older than the start belongs to a dead
         // waiter, so its time does not move either. Other rules use this time only for waiters that poll.
         let entries = shift(&["enqueued_at"]);

@@ -163,9 +163,8 @@ fn a_command_longer_than_min_hold_releases_the_lock_at_its_end() {
     everywhere(|database, admin| {
         let long = Holder::on(database, &["--action=job", "--min-hold=200ms"]);
         let min_hold = "INTERVAL 400000 MICROSECOND";
-        admin.wait_until(format!(
-            "acquired_at<UTC_TIMESTAMP(6)-{min_hold} FROM dlock_lock"
-        ));
+        let condition = format!("acquired_at<UTC_TIMESTAMP(6)-{min_hold} FROM dlock_lock");
+        admin.wait_until(condition);
         long.end().expect(3, "", "");
         job(database, &["-n"], 0).expect(0, "ran\n", "");
     });

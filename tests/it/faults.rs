@@ -178,8 +178,8 @@ impl Scene {
     /// Returns the column `column` of the row in hexadecimal. None means that the column is NULL.
     #[track_caller]
     pub(crate) fn row(&self, column: &str) -> Option<String> {
-        let query = format!("SELECT HEX({column}) FROM dlock_lock");
-        self.database.value(query)
+        self.database
+            .value(format!("SELECT HEX({column}) FROM dlock_lock"))
     }
 
     /// Asserts that the lock is free.

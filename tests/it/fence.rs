@@ -63,9 +63,8 @@ impl Scene {
     }
 
     fn column<T: mysql::prelude::FromValue>(&mut self, column: &str) -> T {
-        self.admin.value(format!(
-            "SELECT {column} FROM dlock_lock WHERE action='init'"
-        ))
+        let query = format!("SELECT {column} FROM dlock_lock WHERE action='init'");
+        self.admin.value(query)
     }
 
     fn check(&self, token: u64) -> Dlock {

@@ -138,9 +138,8 @@ fn an_expired_run_is_lost_and_a_run_with_a_freed_row_is_revoked(flavour: Flavour
         let words = ["exec", "-a", "init", "--ttl=5m", "--holder", outcome];
         let script = format!(r#"echo up > "$1"; read word < "$2"; {rest}"#);
         let holder = stage.start(Dlock::on(database, words), &script);
-        admin.run(format!(
-            "UPDATE dlock_lock SET {change} WHERE action='init'"
-        ));
+        let statement = format!("UPDATE dlock_lock SET {change} WHERE action='init'");
+        admin.run(statement);
         stage.let_go("on");
         let stopped = holder.wait();
         // On a busy machine, a renewal may find the loss before the command ends.
@@ -196,10 +195,9 @@ fn the_history_is_pruned_to_its_limit() {
 #[test]
 fn a_run_that_cannot_be_recorded_is_still_released() {
     everywhere(|database| {
-        let mut admin = database.admin_conn();
         let Database { name, user, .. } = database;
         let pattern = name.replace('_', "\\_");
-        admin.run(format!(
+        database.run(format!(
             "REVOKE ALL ON `{pattern}`.* FROM '{user}'@'%';\
              GRANT SELECT ON `{name}`.dlock_schema TO '{user}'@'%';\
              GRANT SELECT, INSERT, UPDATE ON `{name}`.dlock_lock TO '{user}'@'%';\

@@ -62,9 +62,8 @@ fn waiting(database: &Database) -> u64 {
 /// Returns the name of the lock for which followers wait. None if the session of the leader does not own it.
 fn holder_lock(database: &Database) -> Option<String> {
     let name = "CONCAT('dlock-holder:',HEX(owner_id))";
-    database.first(format!(
-        "SELECT {name} FROM dlock_lock WHERE session_id=IS_USED_LOCK({name})"
-    ))
+    let query = format!("SELECT {name} FROM dlock_lock WHERE session_id=IS_USED_LOCK({name})");
+    database.first(query)
 }
 
 /// Returns a `dlock exec` that connects through `proxy`.

@@ -84,13 +84,11 @@ impl Replicas {
     /// one table.
     fn restrict(&mut self, grants: &[(&str, &str)]) {
         let (name, user) = (self.database.name.clone(), self.database.user.clone());
-        self.admin.run(format!(
-            "REVOKE ALL PRIVILEGES, GRANT OPTION FROM '{user}'@'%'"
-        ));
+        let statement = format!("REVOKE ALL PRIVILEGES, GRANT OPTION FROM '{user}'@'%'");
+        self.admin.run(statement);
         for (rights, table) in grants {
-            self.admin.run(format!(
-                "GRANT {rights} ON `{name}`.{table} TO '{user}'@'%'"
-            ));
+            let statement = format!("GRANT {rights} ON `{name}`.{table} TO '{user}'@'%'");
+            self.admin.run(statement);
         }
     }
 }

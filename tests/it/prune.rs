@@ -17,9 +17,8 @@ fn exec(database: &Database, name: &str, options: &[&str]) {
 
 /// Moves everything that is recorded about all locks `days` days into the past.
 fn grow_older(database: &Database, days: u32) {
-    let mut admin = database.admin_conn();
     let micros = u64::from(days) * 86_400_000_000;
-    admin.run(format!(
+    database.run(format!(
         "UPDATE dlock_lock SET token=token-{micros},acquired_at=acquired_at-INTERVAL {days} DAY,\
          released_at=released_at-INTERVAL {days} DAY,paused_until=paused_until-INTERVAL {days} DAY \
          WHERE token>{micros};\
@@ -100,9 +99,8 @@ fn token_of_a_lock_that_was_removed_grows_although_the_clock_was_set_back() {
         exec(&database, "init", &[]);
         grow_older(&database, 40);
         let token = |name: &str| -> u64 {
-            database.value(format!(
-                "SELECT token FROM dlock_lock WHERE action='{name}'"
-            ))
+            let query = format!("SELECT token FROM dlock_lock WHERE action='{name}'");
+            database.value(query)
         };
         let before = token("init");
         prune(&database, &OLD).expect(0, "", "removed 1 lock");

@@ -64,8 +64,8 @@ fn assert_no_secret(outcome: &Outcome, status: i32, what: &str) {
 fn database(flavour: Flavour) -> Database {
     let database = shared(flavour).database("secrets");
     let user = &database.user;
-    let alter = format!("ALTER USER '{user}'@'%' IDENTIFIED BY '{SENTINEL}'");
-    database.run(&alter);
+    let statement = format!("ALTER USER '{user}'@'%' IDENTIFIED BY '{SENTINEL}'");
+    database.run(statement);
     database
 }
 

@@ -381,8 +381,7 @@ fn shared_record_without_a_lease_is_free() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("slots");
         Held::start(&database, &["--shared"]).end();
-        let idle = "UPDATE dlock_lock SET owner_id=REPEAT(CHAR(0),16),expires_at='9999-12-31'";
-        database.run(idle);
+        database.run("UPDATE dlock_lock SET owner_id=REPEAT(CHAR(0),16),expires_at='9999-12-31'");
         assert_eq!(status(&database)["state"], json!("free"), "{flavour}");
         let release = Dlock::on(&database, ["release", "init", "--yes"]).run();
         release.expect(66, "", "there is nothing to release: init is free");

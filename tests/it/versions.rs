@@ -127,8 +127,7 @@ fn an_older_program_works_with_columns_that_it_does_not_know() {
         for table in tables {
             for place in ["FIRST", ""] {
                 let column = format!("newer_{} VARBINARY(9) NOT NULL DEFAULT 'x'", place.len());
-                let alter = format!("ALTER TABLE {table} ADD {column} {place}");
-                database.run(&alter);
+                database.run(format!("ALTER TABLE {table} ADD {column} {place}"));
             }
         }
         database.run("UPDATE dlock_schema SET version=9");

@@ -55,9 +55,8 @@ fn new_contender_takes_over_an_expired_lease_immediately(flavour: Flavour) {
     holder.running.crash();
     let mut admin = database.admin_conn();
     let user = &database.user;
-    admin.wait_until(format!(
-        "COUNT(*)=0 FROM information_schema.processlist WHERE user='{user}'"
-    ));
+    let condition = format!("COUNT(*)=0 FROM information_schema.processlist WHERE user='{user}'");
+    admin.wait_until(condition);
     // The lease has not expired.
     let contender = || echo(&database, &["-n"]).run();
     contender().expect(75, "", "init is held by");

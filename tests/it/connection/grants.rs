@@ -145,9 +145,8 @@ fn the_printed_statements_can_be_executed_on_a_fresh_server(flavour: Flavour) {
         dlock(exec).expect(77, "", "' IDENTIFIED BY '…' ACCOUNT UNLOCK");
         let (_, user) = settings[1].split_once('=').expect("an option with a value");
         let account = format!("'{}'@'%'", user.replace('\'', "''"));
-        server.run(format!(
-            "ALTER USER {account} IDENTIFIED BY 'p' ACCOUNT UNLOCK"
-        ));
+        let statement = format!("ALTER USER {account} IDENTIFIED BY 'p' ACCOUNT UNLOCK");
+        server.run(statement);
         let dlock = |words| dlock(words).env("DLOCK_PASSWORD", "p").run();
         dlock(exec).expect(0, "", "");
         dlock("setup").expect(0, "", "the tables are in place");

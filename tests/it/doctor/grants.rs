@@ -39,8 +39,7 @@ fn each_missing_grant_is_found_and_the_fix_grants_it(series: Series) {
     for (table, rights) in &grants {
         let bare = table.rsplit('.').next().expect("a name");
         for right in rights {
-            let revoke = format!("REVOKE {right} ON {table} FROM '{user}'@'%'");
-            database.run(&revoke);
+            database.run(format!("REVOKE {right} ON {table} FROM '{user}'@'%'"));
             let findings = Findings::on(&account);
             // If an earlier fix had not worked, its privilege would also be missing.
             let fact = format!("missing: {right} on {bare}");
@@ -85,8 +84,8 @@ fn a_low_session_limit_is_reported_before_it_is_reached() {
         let database = set_up(shared(flavour));
         let user = &database.user;
         for (limit, status) in [(2, "fail"), (10, "warn")] {
-            let alter = format!("ALTER USER '{user}'@'%' WITH MAX_USER_CONNECTIONS {limit}");
-            database.run(&alter);
+            let statement = format!("ALTER USER '{user}'@'%' WITH MAX_USER_CONNECTIONS {limit}");
+            database.run(statement);
             let fact = format!(", and 1 of {limit} for this account");
             Findings::on(&database).reports("connections", status, &fact);
         }

@@ -104,8 +104,7 @@ fn privileges_count_only_if_they_are_in_effect(series: Series) {
     // The name of a column looks like a privilege on the whole server.
     let hostile = account(&database, "column");
     let column = "`PROCESS, SUPER ON *.* TO x`";
-    let table = format!("CREATE TABLE hostile ({column} INT PRIMARY KEY)");
-    database.run(&table);
+    database.run(format!("CREATE TABLE hostile ({column} INT PRIMARY KEY)"));
     let select = format!("SELECT ({column}) ON `{}`.hostile", hostile.name);
     hostile.grant(&select);
     for (account, is_able) in [(active, true), (inactive, false), (hostile, false)] {

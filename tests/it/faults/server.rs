@@ -131,7 +131,7 @@ fn a_restart_does_not_affect_the_command_and_a_server_that_stays_down_stops_it()
         let holder = scene.stubborn_holder("3s");
         let waiter = scene.exec("waiter", &["--wait", "1s"], "").start();
         scene.queued();
-        server.stop();
+        drop(server);
         let outcome = holder.running.wait();
         outcome.expect(76, "term\n", "cannot keep init: ");
         waiter.wait().expect(75, "", "gave up after 1s");

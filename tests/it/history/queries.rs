@@ -83,8 +83,7 @@ fn results_show_whether_dlock_or_the_command_chose_the_status(flavour: Flavour) 
 fn since_selects_by_the_end_of_a_run() {
     everywhere(|database| {
         exec(database, &["-a", "init"], "exit 1", 1);
-        let old = "UPDATE dlock_history SET ended_at='2020-02-03 04:05:06'";
-        database.run(old);
+        database.run("UPDATE dlock_history SET ended_at='2020-02-03 04:05:06'");
         exec(database, &["-a", "init"], "exit 2", 2);
         for (since, expected) in [
             ("2020-02-03T04:05:06Z", &["exit 2", "exit 1"][..]),

@@ -100,8 +100,7 @@ fn slow_readers(database: &Database, interval: &str) -> (Page, Vec<Box<dyn Strea
 fn viewer_beside_slow_viewers_sees_changes() {
     let database = database(Flavour::of_this_test());
     let (page, _readers, _) = slow_readers(&database, "1s");
-    let insert = "INSERT INTO dlock_lock (action) VALUES ('later')";
-    database.run(insert);
+    database.run("INSERT INTO dlock_lock (action) VALUES ('later')");
     eventually("the change is shown", || {
         page.get("/overview.json").body.contains("\"later\"")
     });

@@ -183,8 +183,7 @@ fn focus_stays_when_rows_move_and_disappear() {
     let moved = "return [wanted.closest('tr').rowIndex < 4, document.activeElement === wanted]";
     assert_eq!(browser.run(moved), json!([true, true]));
     browser.run("window.scrollTo(0, 200)");
-    let delete = "DELETE FROM dlock_lock WHERE action='tenant-9'";
-    database.run(delete);
+    database.run("DELETE FROM dlock_lock WHERE action='tenant-9'");
     eventually("the row disappears", || index("tenant-9") == -1);
     let place = browser.run("return [document.activeElement.id, Math.abs(scrollY - 200) < 100]");
     assert_eq!(place, json!(["locks", true]));

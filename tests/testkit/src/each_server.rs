@@ -21,48 +21,39 @@ pub fn everywhere(test: impl Fn(&Database)) {
     }
 }
 
-/// Makes a test for each [`Flavour`](crate::servers::Flavour) of the function with this name, which takes a flavour.
+/// Makes a test for each [`Flavour`] of the function with this name, which takes a flavour.
 #[macro_export]
 macro_rules! on_each_flavour {
     ($scenario:ident) => {
-        mod $scenario {
-            use $crate::servers::Flavour;
-
-            #[test]
-            fn mariadb() {
-                super::$scenario(Flavour::MariaDb);
-            }
-
-            #[test]
-            fn mysql() {
-                super::$scenario(Flavour::MySql);
-            }
-        }
+        $crate::on_each!($scenario, Flavour, mariadb = MariaDb, mysql = MySql);
     };
 }
 
-/// Makes a test for each [`Series`](crate::servers::Series) that is a single server, of the function with this name, which
-/// takes a series.
+/// Makes a test for each [`Series`] that is a single server, of the function with this name, which takes a series.
 #[macro_export]
 macro_rules! on_each_series {
     ($scenario:ident) => {
+        $crate::on_each!(
+            $scenario,
+            Series,
+            mariadb_10_11 = MariaDb1011,
+            mariadb_11_8 = MariaDb118,
+            mysql_9_7 = MySql97
+        );
+    };
+}
+
+/// Makes the tests of the macros above.
+#[macro_export]
+macro_rules! on_each {
+    ($scenario:ident, $type:ident, $($test:ident = $server:ident),*) => {
         mod $scenario {
-            use $crate::servers::Series;
-
-            #[test]
-            fn mariadb_10_11() {
-                super::$scenario(Series::MariaDb1011);
-            }
-
-            #[test]
-            fn mariadb_11_8() {
-                super::$scenario(Series::MariaDb118);
-            }
-
-            #[test]
-            fn mysql_9_7() {
-                super::$scenario(Series::MySql97);
-            }
+            $(
+                #[test]
+                fn $test() {
+                    super::$scenario($crate::servers::$type::$server);
+                }
+            )*
         }
     };
 }

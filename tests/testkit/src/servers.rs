@@ -172,19 +172,14 @@ pub const SESSIONS: &str = "(SELECT id,user,info FROM information_schema.process
 /// No test may restart or stop a shared server. A test that needs a restart or special options starts a separate
 /// [`Server`].
 pub fn shared(series: impl Into<Series>) -> &'static Server {
-    static MARIADB_10_11: OnceLock<Server> = OnceLock::new();
-    static MARIADB_11_8: OnceLock<Server> = OnceLock::new();
-    static MYSQL: OnceLock<Server> = OnceLock::new();
+    static SERVERS: [OnceLock<Server>; Series::ALL.len()] =
+        [const { OnceLock::new() }; Series::ALL.len()];
     let series = series.into();
-    let server = match series {
-        Series::MariaDb1011 => &MARIADB_10_11,
-        Series::MariaDb118 => &MARIADB_11_8,
-        Series::MySql97 => &MYSQL,
-        Series::Galera | Series::Group => panic!("the nodes of a cluster are started together"),
-    };
+    let number = Series::ALL.iter().position(|other| *other == series);
+    let number = number.expect("the nodes of a cluster are started together");
     // The server is never dropped. When this process ends, the kernel closes the pipe to the script, which stops the
     // server.
-    server.get_or_init(|| Server::start(series, &[]))
+    SERVERS[number].get_or_init(|| Server::start(series, &[]))
 }
 
 /// Returns a new database on the server that [`Flavour::of_this_test`] chooses.
@@ -193,7 +188,7 @@ pub fn database() -> Database {
     shared(Flavour::of_this_test()).database("test")
 }
 
-/// A running server. Dropping this value stops the server.
+/// A running server. Dropping this value stops the server, waits until its process has ended, and removes its folder.
 pub struct Server {
     series: Series,
     script: Script,
@@ -207,14 +202,6 @@ impl Server {
     #[track_caller]
     pub fn start(series: impl Into<Series>, extra_options: &[&str]) -> Self {
         Self::start_in(series, extra_options, &[])
-    }
-
-    /// Starts a server like [`Self::start`], with a separate disk of `size`, for example `8M`. `extra_options` can
-    /// place files on this disk with the path `../disk`.
-    #[track_caller]
-    pub fn with_disk(flavour: Flavour, size: &str, extra_options: &[&str]) -> Self {
-        let disk = ("DLOCK_TEST_SERVER_DISK", size.to_owned());
-        Self::start_in(flavour, extra_options, &[disk])
     }
 
     /// Starts a server like [`Self::start`], and passes the environment variables in `environment` to the script. The
@@ -269,12 +256,6 @@ impl Server {
         self.ready = self.script.ready();
     }
 
-    /// Stops the server and returns once its process has ended and its folder is removed. Dropping the value has the
-    /// same effect.
-    pub fn stop(self) {
-        drop(self);
-    }
-
     pub fn series(&self) -> Series {
         self.series
     }
@@ -303,7 +284,7 @@ impl Server {
         &self.ready.dir
     }
 
-    /// Returns the path of the disk of a server from [`Self::with_disk`]. The disk is mounted only in the server's
+    /// Returns the path of the disk of a server with `DLOCK_TEST_SERVER_DISK`. The disk is mounted only in the server's
     /// mount namespace, so the path goes through /proc.
     pub fn disk(&self) -> PathBuf {
         let (pid, dir) = (self.pid(), self.dir().display());
@@ -427,9 +408,8 @@ impl Database {
         let mut account = self.clone();
         account.user = format!("{name}_{}", self.user);
         let (user, password) = (&account.user, &account.password);
-        self.run(format!(
-            "CREATE USER IF NOT EXISTS '{user}' IDENTIFIED BY '{password}'"
-        ));
+        let statement = format!("CREATE USER IF NOT EXISTS '{user}' IDENTIFIED BY '{password}'");
+        self.run(statement);
         account
     }
 

@@ -75,9 +75,8 @@ impl Population {
 
     /// Returns the number of waiters for [`ACTION`].
     pub fn waiting(&self) -> usize {
-        self.database.value(format!(
-            "SELECT COUNT(*) FROM dlock_waiter WHERE action='{ACTION}'"
-        ))
+        let query = format!("SELECT COUNT(*) FROM dlock_waiter WHERE action='{ACTION}'");
+        self.database.value(query)
     }
 
     fn run(&mut self, statement: &str) {
