@@ -9,7 +9,6 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use mysql::prelude::Queryable;
 use testkit::bench::etcd::Etcd;
 use testkit::bench::markdown::{Page, verdict};
 use testkit::bench::sample::{mebibytes, percentile};
@@ -19,6 +18,7 @@ use testkit::bench::traffic::traffic;
 use testkit::bench::{bare, dlock, host, program, rounds, sections, succeed};
 use testkit::cli_runner::eventually;
 use testkit::servers::Flavour;
+use testkit::sql::Sql;
 
 /// The measured run of dlock.
 const EXEC: [&str; 5] = ["exec", "-a", "x", "--", "true"];
@@ -171,12 +171,10 @@ fn server_costs(page: &mut Page, sites: &[Site; 2]) {
 /// would count each transaction two more times for the binary log.
 fn commits(site: &Site) -> usize {
     let mut root = site.server.admin();
-    let enabled = root.query_drop("SET GLOBAL innodb_monitor_enable='trx_rw_commits'");
-    enabled.expect("root can enable the counter");
+    root.run("SET GLOBAL innodb_monitor_enable='trx_rw_commits'");
     let mut count = || -> usize {
         let query = "SELECT CAST(count AS UNSIGNED) FROM information_schema.innodb_metrics WHERE name='trx_rw_commits'";
-        let count = root.query_first(query).expect("root can read the counter");
-        count.expect("one row")
+        root.value(query)
     };
     let sample = |_| {
         let before = count();

@@ -7,11 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use mysql::Conn;
-use mysql::prelude::Queryable;
 use testkit::bench::etcd::Etcd;
 use testkit::bench::markdown::{Page, verdict};
 use testkit::bench::sample::{inversions, millis, percentile, seconds};
 use testkit::bench::site::Site;
+use testkit::sql::Sql;
 
 use crate::competitor::{Competitor, Shape, queued};
 use crate::crowd::{Crowd, gaps, label};
@@ -128,7 +128,6 @@ fn cost(site: &Site) -> String {
 }
 
 fn counters(session: &mut Conn) -> BTreeMap<String, u32> {
-    let query = "SHOW GLOBAL STATUS WHERE variable_name IN ('Questions','Com_select')";
-    let rows = session.query(query).expect("the server responds");
+    let rows = session.rows("SHOW GLOBAL STATUS WHERE variable_name IN ('Questions','Com_select')");
     rows.into_iter().collect()
 }

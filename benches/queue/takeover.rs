@@ -5,7 +5,6 @@ use std::fs::File;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
-use mysql::prelude::Queryable;
 use testkit::bench::markdown::{Page, verdict};
 use testkit::bench::sample::percentile;
 use testkit::bench::site::Site;
@@ -13,6 +12,7 @@ use testkit::bench::{dlock, tied};
 use testkit::cli_runner::eventually;
 use testkit::command::Stage;
 use testkit::holder::Holder;
+use testkit::sql::Sql;
 
 use crate::competitor::queued;
 use crate::timestamp_command;
@@ -88,7 +88,7 @@ fn lag(site: &Site, fault: Fault, ttl: u64, action: &str) -> f64 {
     eventually("the waiter waits", || queued(site, action).len() == 1);
     let mut session = site.database.admin_conn();
     let query = format!("SELECT renewals FROM dlock_lock WHERE action='{action}'");
-    let mut renewals = || -> Option<u64> { session.query_first(&query).expect("a row") };
+    let mut renewals = || -> Option<u64> { session.first(&query) };
     let before = renewals();
     while renewals() == before {
         thread::sleep(PAUSE);

@@ -4,7 +4,6 @@
 use std::thread;
 use std::time::Duration;
 
-use mysql::prelude::Queryable;
 use testkit::bench::markdown::{Page, verdict};
 use testkit::bench::population::Population;
 use testkit::bench::sample::percentile;
@@ -86,6 +85,5 @@ pub(crate) fn section(page: &mut Page, population: &Population) {
 fn renew_all(population: &Population) {
     let statement = "UPDATE dlock_lock SET renewals=renewals+1,renewed_at=UTC_TIMESTAMP(6),\
          expires_at=UTC_TIMESTAMP(6)+INTERVAL 1 HOUR WHERE owner_id IS NOT NULL";
-    let done = population.database.admin_conn().query_drop(statement);
-    done.expect("the rows are changed");
+    population.database.run(statement);
 }

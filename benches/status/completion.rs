@@ -7,7 +7,6 @@
 use std::net::TcpListener;
 use std::time::Duration;
 
-use mysql::prelude::Queryable;
 use testkit::bench::markdown::{Page, verdict};
 use testkit::bench::sample::{millis, percentile};
 use testkit::bench::site::Site;
@@ -29,9 +28,8 @@ const TYPED: &str = "dlock exec -a mi";
 pub(crate) fn section(page: &mut Page, rounds: usize) {
     let sites = Flavour::ALL.map(|flavour| Site::start(flavour, &[]));
     for site in &sites {
-        let insert = format!("INSERT INTO dlock_lock (action) VALUES ('{NAME}')");
-        let inserted = site.database.admin_conn().query_drop(insert);
-        inserted.expect("the row can be inserted");
+        site.database
+            .run(format!("INSERT INTO dlock_lock (action) VALUES ('{NAME}')"));
     }
     let [maria, mysql] = sites.each_ref().map(|site| &site.database);
     let silent = TcpListener::bind("127.0.0.1:0").expect("127.0.0.1 has a free port");

@@ -19,6 +19,7 @@ use testkit::bench::sample::{millis, percentile};
 use testkit::bench::succeed;
 use testkit::bench::timing::{WARM_UP, in_turn};
 use testkit::servers::{Flavour, Server};
+use testkit::sql::Sql;
 use testkit::terminal::open_pty;
 
 /// Number of actions. A quarter of them is held, and a tenth of the held actions has two waiters. All actions have a
@@ -72,15 +73,14 @@ fn first_screen(population: &Population, arguments: &[&str], is_terminal: bool) 
 /// Returns the statement that `dlock status --all` sends, from the server's general log.
 fn statement(server: &Server, population: &Population) -> String {
     let mut admin = server.admin();
-    let mut run = |statement: &str| admin.query_drop(statement).expect("root may log");
+    let mut run = |statement: &str| admin.run(statement);
     run("SET GLOBAL log_output='TABLE'");
     run("SET GLOBAL general_log=1");
     succeed(&mut population.dlock(&["status", "--all"]));
     run("SET GLOBAL general_log=0");
     let logged = "SELECT CAST(argument AS CHAR) FROM mysql.general_log \
                   WHERE argument LIKE '%LEFT JOIN dlock_lock%' ORDER BY LENGTH(argument) DESC LIMIT 1";
-    let logged = admin.query_first(logged).expect("root can read the log");
-    logged.expect("the server logged the statement")
+    admin.value(logged)
 }
 
 /// Runs the baseline once. Returns the time from before the connection to the last row.

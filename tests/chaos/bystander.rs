@@ -1,14 +1,14 @@
 //! Sessions that dlock must never end, because they belong to other programs: the session of the program that starts
 //! dlock, and the session of a program that has nothing to do with dlock.
 
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::thread;
 use std::time::Duration;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use testkit::own_socket::{connect, socket_of};
 use testkit::servers::Database;
+use testkit::sql::connect;
 
 use crate::history::Event;
 use crate::run_context::RunContext;
@@ -26,8 +26,8 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn open(database: &Database) -> Self {
-        let mut connection = connect(&database.url()).expect("a session can be opened");
-        let socket = socket_of(&mut connection);
+        let connection = connect(&database.url()).expect("a session can be opened");
+        let socket = connection.as_raw_fd();
         Self { connection, socket }
     }
 

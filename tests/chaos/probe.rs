@@ -9,6 +9,7 @@ use std::time::Duration;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
 use testkit::servers::Database;
+use testkit::sql::Sql;
 
 use crate::history::{Event, Micros, micros, now};
 use crate::run_context::RunContext;
@@ -61,13 +62,10 @@ fn commit(url: &str, purpose: Purpose) -> mysql::Result<()> {
 
 /// Creates the table that the probe updates.
 pub(crate) fn set_up(connection: &mut Conn) {
-    for statement in [
-        "CREATE TABLE probe (id INT PRIMARY KEY, beat BIGINT)",
-        "INSERT INTO probe VALUES (1, 0)",
-    ] {
-        let outcome = connection.query_drop(statement);
-        outcome.unwrap_or_else(|error| panic!("{statement}: {error}"));
-    }
+    connection.run(
+        "CREATE TABLE probe (id INT PRIMARY KEY, beat BIGINT); \
+         INSERT INTO probe VALUES (1, 0)",
+    );
 }
 
 fn record(context: &RunContext, site: Option<&str>, took: Micros) {

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use mysql::prelude::Queryable;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use testkit::own_socket::connect;
+use testkit::sql::connect;
 
 use crate::history::{Event, now};
 use crate::schedule::{Plan, Shape};

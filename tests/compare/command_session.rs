@@ -1,6 +1,7 @@
 //! A session on a real server that renewals note as the session of a command.
 
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::process;
 
@@ -10,8 +11,8 @@ use dlock::store::session::{CommandConnections, SessionLook, SessionNote, Sessio
 use dlock::store::{Contender, EndSessionsRequest, Request, Response, Store};
 use dlock::sys::tcp::{TcpSocket, connection_of_raw};
 use mysql::Conn;
-use testkit::own_socket::{connect, socket_of};
 use testkit::servers;
+use testkit::sql::connect;
 
 /// Maximum number of sessions that [`open`] opens until dlock finds one.
 const MAX_SESSIONS: usize = 20;
@@ -25,8 +26,8 @@ pub(crate) fn open(
 ) -> (Conn, SessionNote) {
     for _ in 0..MAX_SESSIONS {
         // dlock's account sees only its own sessions.
-        let mut session = connect(&database.url()).expect("the server is reachable");
-        let descriptor = socket_of(&mut session);
+        let session = connect(&database.url()).expect("the server is reachable");
+        let descriptor = session.as_raw_fd();
         let status = fs::metadata(format!("/proc/self/fd/{descriptor}"));
         let socket = TcpSocket {
             connection: connection_of_raw(descriptor).expect("a TCP connection"),

@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
+use testkit::arguments::concurrently;
 use testkit::servers::{Database, Server};
 
 use crate::model_side::{ModelSide, owner_id_of};
@@ -87,14 +88,9 @@ pub(crate) fn compare(server: &Server, seed: u64, count: u64) -> Option<Differen
         }
         None
     };
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(work)).collect();
-        let outcomes = workers.into_iter().map(thread::ScopedJoinHandle::join);
-        let outcomes: Vec<_> = outcomes
-            .map(|outcome| outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect();
-        outcomes.into_iter().flatten().next()
-    })
+    let outcomes = concurrently(0..WORKERS, |_| work()).into_iter();
+    let outcomes = outcomes.map(|outcome| outcome.unwrap_or_else(|panic| resume_unwind(panic)));
+    outcomes.collect::<Vec<_>>().into_iter().flatten().next()
 }
 
 /// A worker, which runs one sequence after another on its own database.

@@ -60,16 +60,9 @@ const SEQUENCES_TO_FIND: u64 = 8000;
 
 /// Returns the server of this flavour. All tests in this file share it. Its data need not survive a crash.
 fn server(flavour: Flavour) -> &'static Server {
-    static MARIADB: OnceLock<Server> = OnceLock::new();
-    static MYSQL: OnceLock<Server> = OnceLock::new();
-    let (server, options): (_, &[&str]) = match flavour {
-        Flavour::MariaDb => (&MARIADB, &["--innodb-flush-log-at-trx-commit=0"]),
-        Flavour::MySql => (
-            &MYSQL,
-            &["--innodb-flush-log-at-trx-commit=0", "--skip-log-bin"],
-        ),
-    };
-    server.get_or_init(|| Server::start(flavour, options))
+    static SERVERS: [OnceLock<Server>; 2] = [const { OnceLock::new() }; 2];
+    let options = ["--innodb-flush-log-at-trx-commit=0", "--skip-log-bin"];
+    SERVERS[flavour as usize].get_or_init(|| Server::start(flavour, &options))
 }
 
 /// Returns the number in the environment variable `name`. None if the variable is empty or not set.

@@ -9,7 +9,6 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use dlock::store::mysql::Database;
-use dlock::store::target::{Address, Secret, SslMode, Target, Tls};
 use dlock::store::{Contender, FailureKind, Request, Store, TimedResponse};
 use dlock::sys::socket::Interrupter;
 use testkit::proxy::{Case, Flow, Kind, Proxy, error_packet};
@@ -197,8 +196,7 @@ impl Route {
         if let Some((original, replacement)) = rewrite {
             proxy.rewrite(original, replacement);
         }
-        let target = target(database, proxy.port());
-        let database = Database::new(target, LIMIT, LIMIT);
+        let database = Database::new(database.target(proxy.port()), LIMIT, LIMIT);
         Self {
             interrupter: database.interrupter(),
             proxy,
@@ -271,26 +269,7 @@ impl Route {
 
 /// Returns a connection to `database` that passes through no proxy.
 pub(crate) fn direct(database: &servers::Database) -> Database {
-    Database::new(target(database, database.port), LIMIT, LIMIT)
-}
-
-/// Returns the target for a connection to `database` through `port`.
-fn target(database: &servers::Database, port: u16) -> Target {
-    Target {
-        address: Address::Tcp {
-            host: "127.0.0.1".to_owned(),
-            port,
-        },
-        user: database.user.clone(),
-        password: Some(Secret::new(database.password.clone())),
-        database: database.name.clone(),
-        tls: Tls {
-            mode: SslMode::Disabled,
-            chosen: true,
-            ca: None,
-            identity: None,
-        },
-    }
+    Database::new(database.target(database.port), LIMIT, LIMIT)
 }
 
 /// Returns the session id in a server's greeting. The id follows the packet header, the protocol version and the server

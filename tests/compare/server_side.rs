@@ -16,8 +16,8 @@ use dlock::store::{
     Contender, DatabaseId, Holder, QueueEntry, QueueLock, Request, Response, Store, TimedResponse,
 };
 use mysql::Conn;
-use mysql::prelude::Queryable;
 use testkit::servers;
+use testkit::sql::Sql;
 
 use crate::command_session;
 use crate::model_side::ConcreteStep;
@@ -77,9 +77,8 @@ impl ServerSide {
         self.serial = serial;
         self.tokens = vec![0];
         self.contender = contender(name.parse().expect("a name"));
-        self.execute_as_root(&format!(
-            "INSERT INTO dlock_lock (action) VALUES ('{name}')"
-        ));
+        self.admin
+            .run(format!("INSERT INTO dlock_lock (action) VALUES ('{name}')"));
         for contender in &mut self.contenders {
             contender.connect(&self.contender);
         }
@@ -153,7 +152,7 @@ impl ServerSide {
                 let session = self.contenders[*index]
                     .current()
                     .ok_or("there is no session")?;
-                self.execute_as_root(&format!("KILL {session}"));
+                self.admin.run(format!("KILL {session}"));
                 self.wait_and_record_end(session)?;
                 if self.contenders[*index].is_waiting() {
                     responses.push((*index, self.contenders[*index].finish_waiting()));
@@ -191,7 +190,7 @@ impl ServerSide {
         for index in 0..CONTENDERS {
             if self.contenders[index].is_waiting() {
                 if let Some(session) = self.contenders[index].waiting_session() {
-                    self.execute_as_root(&format!("KILL {session}"));
+                    self.admin.run(format!("KILL {session}"));
                     self.wait_and_record_end(session)?;
                 }
                 self.contenders[index].finish_waiting();
@@ -237,7 +236,7 @@ impl ServerSide {
             let session = side.contenders[index].waiting_session().unwrap_or(0);
             let state =
                 format!("SELECT id FROM {SESSIONS} WHERE id={session} AND state='User lock'");
-            side.query_number(&state).is_some()
+            side.admin.first::<u64>(&state).is_some()
         })
     }
 
@@ -253,7 +252,7 @@ impl ServerSide {
     fn wait_for_end(&mut self, session: u64) -> Result<(), String> {
         let query = format!("SELECT id FROM {SESSIONS} WHERE id={session}");
         self.wait_until("the session ends", |side| {
-            side.query_number(&query).is_none()
+            side.admin.first::<u64>(&query).is_none()
         })
     }
 
@@ -282,16 +281,14 @@ impl ServerSide {
         };
         let lease = shift(&["acquired_at", "renewed_at", "expires_at", "released_at"]);
         let pause = shift(&["paused_until"]);
-        self.execute_as_root(&format!(
-            "UPDATE dlock_lock SET {lease},{pause} WHERE action='{action}'"
-        ));
-        self.execute_as_root(&format!(
-            "UPDATE dlock_slot SET {lease} WHERE action='{action}'"
-        ));
+        let statement = format!("UPDATE dlock_lock SET {lease},{pause} WHERE action='{action}'");
+        self.admin.run(statement);
+        let statement = format!("UPDATE dlock_slot SET {lease} WHERE action='{action}'");
+        self.admin.run(statement);
         // The start of the server does not move. An entry of a session that is older than the start belongs to a dead
         // waiter, so its time does not move either. Other rules use this time only for waiters that poll.
         let entries = shift(&["enqueued_at"]);
-        self.execute_as_root(&format!(
+        self.admin.run(format!(
             "UPDATE dlock_waiter SET {entries},\
              last_seen_at=IF(polls=1,last_seen_at-{by},last_seen_at) WHERE action='{action}'"
         ));
@@ -300,7 +297,7 @@ impl ServerSide {
     fn session_of_row(&mut self) -> u64 {
         let action = &self.contender.action;
         let session = format!("SELECT session_id FROM dlock_lock WHERE action='{action}'");
-        self.query_number(&session).unwrap_or(0)
+        self.admin.first(&session).unwrap_or(0)
     }
 
     fn owner_id(&self, number: u8) -> OwnerId {
@@ -315,16 +312,6 @@ impl ServerSide {
         let owner_id = |owner_id: OwnerId| self.owner_id(owner_id.bytes()[NUMBER_BYTE]);
         let token = |token: Token| self.token(u8::try_from(token.0).expect("few grants"));
         translated(request, owner_id, token, &self.command.1, self.database)
-    }
-
-    fn execute_as_root(&mut self, statement: &str) {
-        let outcome = self.admin.query_drop(statement);
-        outcome.unwrap_or_else(|error| panic!("{statement}: {error}"));
-    }
-
-    fn query_number(&mut self, query: &str) -> Option<u64> {
-        let outcome = self.admin.query_first(query);
-        outcome.unwrap_or_else(|error| panic!("{query}: {error}"))
     }
 }
 

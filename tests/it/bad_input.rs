@@ -25,8 +25,7 @@ fn exec(database: &Database, action: &str) -> Dlock {
 /// run the command.
 #[track_caller]
 fn refused(dlock: Dlock, status: i32, why: &str) {
-    let outcome = dlock.args(["--", "echo", "ran"]).run();
-    outcome.expect(status, "", why);
+    let outcome = dlock.args(["--", "echo", "ran"]).expect(status, "", why);
     let is_line = outcome.stderr.starts_with("dlock: ") && outcome.stderr.lines().count() == 1;
     assert!(is_line && outcome.stderr.ends_with('\n'), "{outcome:#?}");
 }
@@ -34,8 +33,7 @@ fn refused(dlock: Dlock, status: i32, why: &str) {
 /// Does the same as [`refused`] for a usage error, whose message may have several lines.
 #[track_caller]
 fn misused(dlock: Dlock, why: &str) {
-    let outcome = dlock.args(["--", "echo", "ran"]).run();
-    outcome.expect(64, "", why);
+    let outcome = dlock.args(["--", "echo", "ran"]).expect(64, "", why);
     let is_usage = outcome.stderr.starts_with("error: ") && outcome.stderr.ends_with('\n');
     assert!(is_usage, "{outcome:#?}");
 }
@@ -43,7 +41,7 @@ fn misused(dlock: Dlock, why: &str) {
 #[track_caller]
 fn free(database: &Database, action: &str) {
     let exec = exec(database, action).args(["--", "true"]);
-    exec.run().expect(0, "", "");
+    exec.expect(0, "", "");
 }
 
 /// Returns the names of all actions that have a row in `dlock_lock`.

@@ -11,12 +11,12 @@ use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
 
 use mysql::Conn;
-use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, PATIENCE, Running, eventually};
 use testkit::command::Stage;
 use testkit::holder::renewals;
 use testkit::proxy::Proxy;
 use testkit::servers::{Flavour, Server, fetched};
+use testkit::sql::Sql;
 
 use crate::mutants::scene::{ScenarioResult, Scene};
 
@@ -85,11 +85,10 @@ impl ClockServer {
 
 /// Returns the number of seconds by which the server's clock is ahead of this machine's clock.
 fn seconds_off(admin: &mut Conn) -> f64 {
-    let server: Option<f64> = admin
-        .query_first("SELECT TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))/1e6")
-        .expect("the server responds");
+    let server: f64 =
+        admin.value("SELECT TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))/1e6");
     let own = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    server.expect("a number") - own.expect("after 1970").as_secs_f64()
+    server - own.expect("after 1970").as_secs_f64()
 }
 
 /// Starts a holder with the ttl [`TTL`].

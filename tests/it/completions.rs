@@ -210,17 +210,17 @@ fn names_have_the_prefix_and_are_read_by_an_account_that_can_only_read() {
         }
         assert_eq!(names(&database, &["-a"]), "");
         // A row of another program must not start a new line.
-        database.execute("INSERT INTO dlock_lock (action) VALUES ('c\\nd'), (x'63ff')");
+        database.run("INSERT INTO dlock_lock (action) VALUES ('c\\nd'), (x'63ff')");
         assert_eq!(names(&database, &["c"]), "");
         let rows: Vec<_> = (0..1500).map(|it| format!("('n{it:04}')")).collect();
         let rows = rows.join(",");
-        database.execute(format!("INSERT INTO dlock_lock (action) VALUES {rows}"));
+        database.run(format!("INSERT INTO dlock_lock (action) VALUES {rows}"));
         let found = names_in_time(&database, "n");
         assert_eq!(found.lines().count(), 1000);
         assert!(found.ends_with("n0999\n"));
 
         // If there are no tables, none are created.
-        let empty = server.database("completions");
+        let empty = shared(flavour).database("completions");
         assert_eq!(names(&empty, &[""]), "");
         let tables: Vec<String> = empty.rows("SHOW TABLES");
         assert_eq!(tables, [] as [&str; 0]);
@@ -245,7 +245,7 @@ fn names_end_without_output_when_they_cannot_be_read() {
         &stuck,
     ] {
         let dlock = Dlock::new(["complete-names", ""]).env("DLOCK_URL", url);
-        resolving(dlock, "stuck.test=never").run().expect(0, "", "");
+        resolving(dlock, "stuck.test=never").expect(0, "", "");
     }
 
     let stage = Stage::new();

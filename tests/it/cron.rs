@@ -4,13 +4,14 @@
 use std::fs;
 
 use mysql::Conn;
-use mysql::prelude::Queryable;
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
 use testkit::command::Stage;
+use testkit::each_server::set_up;
 use testkit::holder::Holder;
 use testkit::on_each_flavour;
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::{Database, Flavour};
+use testkit::sql::Sql;
 
 use crate::logs::messages;
 
@@ -20,15 +21,6 @@ fn everywhere(test: impl Fn(&Database, &mut Conn)) {
         let database = set_up(flavour);
         test(&database, &mut database.admin_conn());
     }
-}
-
-/// Creates a database with dlock's tables.
-fn set_up(flavour: Flavour) -> Database {
-    let database = shared(flavour).database("cron");
-    Dlock::on(&database, ["setup", "-q"])
-        .run()
-        .expect(0, "", "");
-    database
 }
 
 /// Returns a `dlock exec` for the action `job` whose command prints `ran` and exits with `status`.
@@ -43,14 +35,12 @@ fn job(database: &Database, options: &[&str], status: i32) -> Dlock {
 fn shift(admin: &mut Conn, seconds: i64) {
     let shift =
         format!("UPDATE dlock_lock SET succeeded_at=UTC_TIMESTAMP(6)+INTERVAL {seconds} SECOND");
-    admin.query_drop(shift).expect("the row can be changed");
+    admin.run(shift);
 }
 
 /// Returns the tokens of all runs. Each token is the time of the grant in microseconds since 1970.
 fn tokens(admin: &mut Conn) -> Vec<u64> {
-    admin
-        .query("SELECT token FROM dlock_history ORDER BY token")
-        .expect("the history can be read")
+    admin.rows("SELECT token FROM dlock_history ORDER BY token")
 }
 
 #[test]
@@ -58,22 +48,20 @@ fn a_job_that_succeeded_within_the_period_is_skipped_with_status_0() {
     everywhere(|database, admin| {
         let per = ["--once-per=5m", "--holder=web-1"];
         let runs = |options: &[&str], status: i32| {
-            let run = job(database, options, status).run();
-            run.expect(status, "ran\n", "");
+            job(database, options, status).expect(status, "ran\n", "");
         };
         runs(&per, 3);
         runs(&per, 0);
-        let skipped = job(database, &per, 3).run();
-        skipped.expect(0, "", "dlock: job was done by web-1 ");
+        let skipped = job(database, &per, 3).expect(0, "", "dlock: job was done by web-1 ");
         skipped.expect(0, "", "; not run again within 5m");
         shift(admin, -299);
-        job(database, &per, 3).run().expect(0, "", "was done by");
+        job(database, &per, 3).expect(0, "", "was done by");
         shift(admin, -301);
         runs(&per, 4);
         runs(&per, 0);
         // A success without --once-per also counts for later runs with --once-per.
         runs(&[], 0);
-        job(database, &per, 3).run().expect(0, "", "was done by");
+        job(database, &per, 3).expect(0, "", "was done by");
         // A success in the future does not prevent a run.
         shift(admin, 3600);
         runs(&per, 0);
@@ -110,9 +98,9 @@ fn the_lock_is_held_for_min_hold_after_dlock_exits(flavour: Flavour) {
         "--holder=web-1",
         "--note=nightly",
     ];
-    job(database, &hold, 0).run().expect(0, "ran\n", "");
+    job(database, &hold, 0).expect(0, "ran\n", "");
     let why = ", held for --min-hold, nightly)";
-    job(database, &["-n"], 0).run().expect(75, "", why);
+    job(database, &["-n"], 0).expect(75, "", why);
     let status = |options: &[&str]| {
         let status = ["status", "job"].iter().chain(options);
         Dlock::on(database, status).run().stdout
@@ -122,23 +110,19 @@ fn the_lock_is_held_for_min_hold_after_dlock_exits(flavour: Flavour) {
     let text = status(&["--json"]);
     let document: Value = serde_json::from_str(&text).expect("the output is JSON");
     assert!(document["locks"][0]["min_hold_until"].is_string(), "{text}");
-    let next = job(database, &[], 0).run();
-    next.expect(0, "ran\n", "is held by web-1");
+    job(database, &[], 0).expect(0, "ran\n", "is held by web-1");
     let tokens = tokens(admin);
     let [first, second] = tokens[..] else {
         panic!("expected two runs: {tokens:?}");
     };
     assert!(second - first >= 8_000_000, "after {} us", second - first);
     // A run whose lease was held for --min-hold is not recorded as lost.
-    let outcomes: Vec<String> = admin
-        .query("SELECT outcome FROM dlock_history")
-        .expect("the history can be read");
+    let outcomes: Vec<String> = admin.rows("SELECT outcome FROM dlock_history");
     assert_eq!(outcomes, ["exited", "exited"]);
     // When the --min-hold time has passed, `status` shows the lock as free, not as expired.
-    let short = job(database, &["--min-hold=1ms"], 0).run();
-    short.expect(0, "ran\n", "");
+    job(database, &["--min-hold=1ms"], 0).expect(0, "ran\n", "");
     eventually("the lock is free", || status(&[]).contains("free"));
-    job(database, &["-n"], 0).run().expect(0, "ran\n", "");
+    job(database, &["-n"], 0).expect(0, "ran\n", "");
 }
 
 #[test]
@@ -178,13 +162,11 @@ fn a_run_says_until_when_its_lock_stays_held() {
 fn a_command_longer_than_min_hold_releases_the_lock_at_its_end() {
     everywhere(|database, admin| {
         let long = Holder::on(database, &["--action=job", "--min-hold=200ms"]);
-        let is_past =
-            "SELECT acquired_at < UTC_TIMESTAMP(6) - INTERVAL 400000 MICROSECOND FROM dlock_lock";
-        eventually("the minimum hold time has passed", || {
-            admin.query_first(is_past).expect("the row can be read") == Some(true)
-        });
+        let min_hold = "INTERVAL 400000 MICROSECOND";
+        let condition = format!("acquired_at<UTC_TIMESTAMP(6)-{min_hold} FROM dlock_lock");
+        admin.wait_until(condition);
         long.end().expect(3, "", "");
-        job(database, &["-n"], 0).run().expect(0, "ran\n", "");
+        job(database, &["-n"], 0).expect(0, "ran\n", "");
     });
 }
 
@@ -197,7 +179,6 @@ fn once_and_once_per_conflict_and_min_hold_has_a_maximum() {
         Dlock::new(["exec", "-a", "job"])
             .args(options)
             .args(["--", "true"])
-            .run()
             .expect(64, "", why);
     }
 }

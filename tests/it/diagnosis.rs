@@ -2,10 +2,9 @@
 //! cause: a holder that is frozen or killed, or a waiter that is dead. The module `cron` tests
 //! leases that are held for `--min-hold`, and the module `clocks` tests incorrect clocks.
 
-use mysql::prelude::Queryable;
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, eventually};
-use testkit::holder::{Holder, wait_for_row};
+use testkit::holder::Holder;
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, shared};
 
@@ -41,7 +40,7 @@ fn a_holder_is_reported_as_renewing_and_a_frozen_one_as_not_renewing(flavour: Fl
         .env("POD_NAMESPACE", "shop");
     // A renewal is overdue after 3 s.
     let holder = Holder::start(pod, &["--ttl=12s"]);
-    wait_for_row(database, "renewals>1");
+    database.wait_until("renewals>1 FROM dlock_lock");
     let seen = wait_for_diagnosis(database, "renewing", "held and renewing", "");
     assert_eq!(seen["session_alive"], true, "{seen}");
     let command = seen["command"].as_str().unwrap_or_default();
@@ -49,7 +48,7 @@ fn a_holder_is_reported_as_renewing_and_a_frozen_one_as_not_renewing(flavour: Fl
     let pod = [&seen["pod"], &seen["namespace"]];
     assert_eq!(pod, ["app-7d4f", "shop"], "{seen}");
     holder.running.signal("STOP");
-    wait_for_row(database, "renewed_at<UTC_TIMESTAMP(6)-INTERVAL 4 SECOND");
+    database.wait_until("renewed_at<UTC_TIMESTAMP(6)-INTERVAL 4 SECOND FROM dlock_lock");
     let (start, part) = ("not renewed for ", "the holder is frozen or cut off");
     let seen = wait_for_diagnosis(database, "not-renewing", start, part);
     assert_eq!(seen["state"], "held", "{seen}");
@@ -84,9 +83,7 @@ fn a_killed_holder_is_reported_as_gone_until_its_lease_expires(flavour: Flavour)
     let advice = "\nnext: You need not do anything: ";
     assert!(next.contains(advice), "{next}");
     // Only a living holder would renew the lease again.
-    let expire = "UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 SECOND";
-    let expired = database.admin_conn().query_drop(expire);
-    expired.expect("root has the privilege");
+    database.run("UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 SECOND");
     let seen = wait_for_diagnosis(database, "expired", "expired ", "can be taken over");
     assert_eq!(seen["state"], "expired", "{seen}");
     // A release leaves no lease behind, so a second one has nothing to do.
@@ -118,15 +115,9 @@ fn a_dead_waiter_is_ahead_of_nobody_and_leaves_with_the_last_grant(flavour: Flav
     eventually("the session has ended", || {
         sessions() == [Value::Bool(false), Value::Bool(true)]
     });
-    let mut admin = database.admin_conn();
-    let mut entries = |condition: &str| -> Option<u64> {
-        let count = format!("SELECT COUNT(*) FROM dlock_waiter WHERE {condition}");
-        admin.query_first(count).expect("root may read")
-    };
     // An entry that is older than a second is compared with the sessions.
-    eventually("the entries are old enough", || {
-        entries("enqueued_at<UTC_TIMESTAMP(6)-INTERVAL 1100000 MICROSECOND") == Some(2)
-    });
+    let old = "enqueued_at<UTC_TIMESTAMP(6)-INTERVAL 1100000 MICROSECOND";
+    database.wait_until(format!("COUNT(*)=2 FROM dlock_waiter WHERE {old}"));
     let third = waiter();
     third.wait_for_output("; 1 ahead of you");
     assert_eq!(holder.end().status, Some(3));
@@ -134,9 +125,11 @@ fn a_dead_waiter_is_ahead_of_nobody_and_leaves_with_the_last_grant(flavour: Flav
         waiter.wait().expect(0, "ran\n", "dlock: acquired init in ");
     }
     assert_eq!(sessions(), [Value::Null; 0]);
-    let active = Dlock::on(database, ["status"]).run();
-    active.expect(0, "nothing is held, and there are no waiters\n", "");
+    Dlock::on(database, ["status"]).expect(0, "nothing is held, and there are no waiters\n", "");
     // The next grant without a wait removes the entry, which is only hidden until then.
     waiter().wait().expect(0, "ran\n", "");
-    assert_eq!(entries("1"), Some(0));
+    assert_eq!(
+        database.value::<u64>("SELECT COUNT(*) FROM dlock_waiter"),
+        0
+    );
 }

@@ -97,13 +97,13 @@ impl Findings {
 
 #[track_caller]
 pub(crate) fn execute(database: &Database, statement: &str) {
-    database.execute(statement);
+    database.run(statement);
 }
 
 /// Returns the tables of the database with their row counts.
 fn contents(database: &Database) -> Vec<(String, u64)> {
     let tables: Vec<String> = database.rows("SHOW TABLES");
-    let count = |table: &String| database.row(format!("SELECT COUNT(*) FROM {table}"));
+    let count = |table: &String| database.value(format!("SELECT COUNT(*) FROM {table}"));
     let counts: Vec<u64> = tables.iter().map(count).collect();
     tables.into_iter().zip(counts).collect()
 }
@@ -114,7 +114,7 @@ pub(crate) fn account_without_grants(database: &Database, name: &str) -> Databas
     let mut account = database.clone();
     account.user = format!("{name}_{}", database.user);
     let Database { user, password, .. } = &account;
-    database.execute(format!(
+    database.run(format!(
         "CREATE USER '{user}'@'%' IDENTIFIED BY '{password}'"
     ));
     account
@@ -123,5 +123,5 @@ pub(crate) fn account_without_grants(database: &Database, name: &str) -> Databas
 /// Grants `privileges`, for example `SELECT ON *.*`, to `account`.
 #[track_caller]
 pub(crate) fn grant(account: &Database, privileges: &str) {
-    account.execute(format!("GRANT {privileges} TO '{}'@'%'", account.user));
+    account.run(format!("GRANT {privileges} TO '{}'@'%'", account.user));
 }

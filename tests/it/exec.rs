@@ -4,14 +4,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
-use testkit::servers::{Database, Flavour, shared};
-
-fn database() -> Database {
-    shared(Flavour::of_this_test()).database("exec")
-}
+use testkit::servers::{Database, database};
 
 fn sh(database: &Database, script: &str) -> Dlock {
     Dlock::on(database, ["exec", "-a", "init", "--", "sh", "-c", script])
@@ -23,11 +18,11 @@ fn every_status_of_the_command_is_returned_without_a_message() {
     // Success, a failure, a status with a meaning for dlock, those with a meaning for a shell, and the largest one.
     for status in [0, 1, 76, 126, 127, 129, 255] {
         let script = format!("exit {status}");
-        sh(&database, &script).run().expect(status, "", "");
+        sh(&database, &script).expect(status, "", "");
     }
     for signal in [1, 2, 3, 6, 9, 10, 11, 14, 15, 34, 64] {
         let script = format!("ulimit -c 0; kill -{signal} $$; sleep 60");
-        sh(&database, &script).run().expect(128 + signal, "", "");
+        sh(&database, &script).expect(128 + signal, "", "");
     }
     let verbose = sh(&database, "true").env("DLOCK_OPT_VERBOSE", "1").run();
     verbose.expect(0, "", "acquired init in");
@@ -45,11 +40,7 @@ fn the_command_gets_the_lease_in_its_environment() {
         .args(["--", "sh", "-c"])
         .arg("echo $DLOCK_ACTION,$DLOCK_HOLDER,$DLOCK_TTL,$OTHER; echo $DLOCK_TOKEN")
         .run();
-    let token: u64 = database
-        .admin_conn()
-        .query_first("SELECT token FROM dlock_lock")
-        .expect("the table exists")
-        .expect("the row exists");
+    let token: u64 = database.value("SELECT token FROM dlock_lock");
     let expected = format!("größe,deploy 7,1m 30s,kept\n{token}\n");
     outcome.expect(0, &expected, "");
     // If the environment contained two variables with the same name, a shell would use the last variable, and most
@@ -77,14 +68,9 @@ fn a_command_that_cannot_run_creates_no_tables() {
         (plain, 126, "Permission denied"),
         ("/", 126, "directory"),
     ] {
-        Dlock::on(&database, ["exec", "-a", "init", "--", command])
-            .run()
-            .expect(status, "", why);
+        Dlock::on(&database, ["exec", "-a", "init", "--", command]).expect(status, "", why);
     }
-    let tables: Option<String> = database
-        .admin_conn()
-        .query_first("SHOW TABLES")
-        .expect("root has the privilege");
+    let tables: Option<String> = database.first("SHOW TABLES");
     assert_eq!(tables, None, "dlock connected to the server");
 }
 
@@ -108,10 +94,7 @@ fn a_script_is_run_by_its_interpreter_or_by_sh() {
         Dlock::on(&database, ["exec", "-a", "init", "--"])
             .arg(&script)
             .arg("it")
-            .run()
             .expect(status, stdout, stderr);
-        Dlock::on(&database, ["status", "--check", "init"])
-            .run()
-            .expect(0, "", "");
+        Dlock::on(&database, ["status", "--check", "init"]).expect(0, "", "");
     }
 }

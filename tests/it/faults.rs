@@ -24,8 +24,7 @@ use std::panic::resume_unwind;
 use std::path::Path;
 use std::thread;
 
-use mysql::prelude::Queryable;
-use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
+use testkit::cli_runner::{Dlock, Outcome, Running};
 use testkit::command::{Stage, read_message, write_message};
 use testkit::holder::wait_renewals;
 use testkit::proxy::Proxy;
@@ -173,23 +172,14 @@ impl Scene {
     /// Waits until a contender waits in the queue.
     #[track_caller]
     pub(crate) fn queued(&self) {
-        let mut admin = self.database.admin_conn();
-        eventually("a contender waits in the queue", || {
-            let count: Option<u64> = admin
-                .query_first("SELECT COUNT(*) FROM dlock_waiter")
-                .expect("the tables exist");
-            count > Some(0)
-        });
+        self.database.wait_until("COUNT(*)>0 FROM dlock_waiter");
     }
 
     /// Returns the column `column` of the row in hexadecimal. None means that the column is NULL.
     #[track_caller]
     pub(crate) fn row(&self, column: &str) -> Option<String> {
-        let mut admin = self.database.admin_conn();
-        let row: Option<Option<String>> = admin
-            .query_first(format!("SELECT HEX({column}) FROM dlock_lock"))
-            .expect("the table exists");
-        row.expect("the row exists")
+        self.database
+            .value(format!("SELECT HEX({column}) FROM dlock_lock"))
     }
 
     /// Asserts that the lock is free.
@@ -243,8 +233,7 @@ impl Holder {
 fn the_witness_detects_two_commands_at_the_same_time() {
     let scene = Scene::new(Flavour::MariaDb);
     let holder = scene.holder(&[]);
-    let other = scene.exec_of("another", "other", &[], "");
-    other.run().expect(0, "", "");
+    scene.exec_of("another", "other", &[], "").expect(0, "", "");
     holder.unharmed();
     assert_eq!(scene.witness(), "holder\noverlap\nother\n");
 }

@@ -4,9 +4,11 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::Stage;
+use testkit::each_server::set_up;
 use testkit::holder::{Holder, token};
 use testkit::on_each_flavour;
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::{Database, Flavour};
+use testkit::sql::{Sql, connect};
 
 /// A database with dlock's tables and a table that belongs to the command.
 struct Scene {
@@ -16,13 +18,10 @@ struct Scene {
 
 impl Scene {
     fn on(flavour: Flavour) -> Self {
-        let database = shared(flavour).database("fence");
-        Dlock::on(&database, ["setup", "-q"])
-            .run()
-            .expect(0, "", "");
+        let database = set_up(flavour);
         let mut admin = database.admin_conn();
         let site = "CREATE TABLE site (id INT PRIMARY KEY, state TEXT)";
-        admin.query_drop(site).expect("root has the privilege");
+        admin.run(site);
         Self { database, admin }
     }
 
@@ -51,24 +50,11 @@ impl Scene {
     ///
     /// Returns the server's error if `token` is not current.
     fn transaction(&mut self, token: u64) -> Result<Conn, mysql::Error> {
-        let Database { name, user, .. } = &self.database;
-        let other = format!("m_{user}");
-        for statement in [
-            format!("CREATE USER IF NOT EXISTS '{other}'@'%' IDENTIFIED BY 'pw'"),
-            format!("GRANT SELECT ON `{name}`.dlock_fence TO '{other}'@'%'"),
-            format!("GRANT SELECT, INSERT ON `{name}`.site TO '{other}'@'%'"),
-        ] {
-            let done = self.admin.query_drop(statement);
-            done.expect("root has the privilege");
-        }
-        let options = mysql::OptsBuilder::new()
-            .ip_or_hostname(Some("127.0.0.1"))
-            .tcp_port(self.database.port)
-            .prefer_socket(false)
-            .user(Some(other))
-            .pass(Some("pw"))
-            .db_name(Some(name));
-        let mut transaction = Conn::new(options).expect("the account can connect");
+        let name = &self.database.name;
+        let other = self.database.account("m");
+        other.grant(&format!("SELECT ON `{name}`.dlock_fence"));
+        other.grant(&format!("SELECT, INSERT ON `{name}`.site"));
+        let mut transaction = connect(&other.url()).expect("the account can connect");
         transaction.query_drop("BEGIN")?;
         // If the token is stale, the statement fails when the row is read, not when the query starts.
         let fence: Option<String> = transaction.query_first(self.statement(token))?;
@@ -78,8 +64,7 @@ impl Scene {
 
     fn column<T: mysql::prelude::FromValue>(&mut self, column: &str) -> T {
         let query = format!("SELECT {column} FROM dlock_lock WHERE action='init'");
-        let row = self.admin.query_first(query);
-        row.expect("the table exists").expect("the row exists")
+        self.admin.value(query)
     }
 
     fn check(&self, token: u64) -> Dlock {
@@ -105,18 +90,14 @@ fn check_returns_0_only_for_the_current_token() {
         holder.end().expect(3, "", "");
         check(token).expect(76, "", "is not current: init is free (last token ");
         let inside = scene.exec(&["--", env!("CARGO_BIN_EXE_dlock"), "check"]);
-        inside.run().expect(0, "", "");
+        inside.expect(0, "", "");
         let last: u64 = scene.column("token");
         scene.exec(&["--min-hold=1h", "--", "true"]).run();
         let held = scene.column("token");
         assert!(held > last);
-        scene
-            .check(held)
-            .run()
-            .expect(76, "", "held for --min-hold");
+        scene.check(held).expect(76, "", "held for --min-hold");
     });
-    let without = Dlock::new(["check", "-a", "init"]).run();
-    without.expect(64, "", "--token");
+    Dlock::new(["check", "-a", "init"]).expect(64, "", "--token");
 }
 
 on_each_flavour!(a_take_over_waits_for_a_fenced_transaction_and_makes_the_old_token_stale);
@@ -141,13 +122,9 @@ fn a_take_over_waits_for_a_fenced_transaction_and_makes_the_old_token_stale(flav
     eventually("the lease expired more than 6 s ago", || {
         scene.column::<Option<u8>>("expires_at<UTC_TIMESTAMP(6)-INTERVAL 6 SECOND") == Some(1)
     });
-    let refused = scene.exec(&["-n", "--", "true"]).run();
-    refused.expect(75, "", "init is ");
+    scene.exec(&["-n", "--", "true"]).expect(75, "", "init is ");
     assert_eq!(scene.column::<u64>("token"), token, "granted too early");
-    for statement in ["INSERT INTO site VALUES (1,'done')", "COMMIT"] {
-        let done = transaction.query_drop(statement);
-        done.expect("the command can write");
-    }
+    transaction.run("INSERT INTO site VALUES (1,'done'); COMMIT");
     for next in next {
         next.wait().expect(0, "", "init ");
     }
@@ -163,7 +140,7 @@ fn a_take_over_waits_for_a_fenced_transaction_and_makes_the_old_token_stale(flav
 fn a_free_action_is_not_granted_during_a_fenced_transaction() {
     everywhere(|mut scene| {
         // Without a fence, no token is current.
-        scene.exec(&["--", "true"]).run().expect(0, "", "");
+        scene.exec(&["--", "true"]).expect(0, "", "");
         let refused = token(&scene.database);
         let refused = scene.transaction(refused).expect_err("there is no fence");
         assert!(refused.to_string().contains("1242"), "{refused}");
@@ -179,8 +156,7 @@ fn a_free_action_is_not_granted_during_a_fenced_transaction() {
         next.wait_for_output(
             "init is free, but others are waiting for it, or it is fenced by a transaction",
         );
-        let ended = transaction.query_drop("ROLLBACK");
-        ended.expect("the transaction rolls back");
+        transaction.run("ROLLBACK");
         next.wait().expect(0, "", "fenced");
         at_once(&scene).expect(0, "", "");
     });

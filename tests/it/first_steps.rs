@@ -86,10 +86,9 @@ fn explain_and_version_need_no_server_and_no_valid_environment() {
     assert!(version.stdout.starts_with(&first), "{version:?}");
     assert!(version.stdout.contains("\nschema version: "), "{version:?}");
     for option in ["--version", "-V"] {
-        Dlock::new([option]).run().expect(0, &short, "");
+        Dlock::new([option]).expect(0, &short, "");
     }
-    let unknown = Dlock::new(["explain", "256"]).run();
-    unknown.expect(64, "", "'[STATUS]'");
+    Dlock::new(["explain", "256"]).expect(64, "", "'[STATUS]'");
 }
 
 #[test]
@@ -97,7 +96,7 @@ fn list_prints_the_same_as_status_of_all_locks() {
     let database = shared(Flavour::of_this_test()).database("list");
     for name in ["job-10", "job-2", "init"] {
         let run = Dlock::on(&database, ["exec", name, "--", "true"]);
-        run.run().expect(0, "", "");
+        run.expect(0, "", "");
     }
     for subcommand in ["list", "ls"] {
         let table = Dlock::on(&database, [subcommand]).run();
@@ -182,7 +181,6 @@ fn quick_start_of_the_readme_leads_from_a_fresh_server_to_a_finished_run() {
         let folder = stage.path("").display().to_string();
         Dlock::of(Path::new("bash"), ["-euo", "pipefail", "-c"])
             .arg(format!("cd '{folder}'; PATH=.:$PATH\n{script}"))
-            .run()
             .expect(0, "migrated\n", "");
     }
 }

@@ -3,22 +3,15 @@
 
 use std::path::Path;
 
-use mysql::prelude::Queryable;
-use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
+use testkit::cli_runner::{Dlock, Outcome, Running};
 use testkit::command::{Stage, read_message, write_message};
+use testkit::each_server::set_up;
 use testkit::holder::{Holder, is_free};
 use testkit::proxy::{Fault, Kind, Proxy};
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::{Database, Flavour};
 
 use crate::history::{endings, runs};
 use crate::regressions::revoked::revoke;
-
-fn on(flavour: Flavour) -> Database {
-    let database = shared(flavour).database("handoff");
-    let setup = Dlock::on(&database, ["setup", "-q"]).run();
-    setup.expect(0, "", "");
-    database
-}
 
 /// Returns a contender whose command prints `ran` and exits with `status`.
 fn contender(database: &Database, options: &[&str], status: &str) -> Dlock {
@@ -27,22 +20,13 @@ fn contender(database: &Database, options: &[&str], status: &str) -> Dlock {
         .args(["--", "sh", "-c", &format!("echo ran; exit {status}")])
 }
 
-/// Waits until `query` counts one row.
-#[track_caller]
-fn wait_for(database: &Database, query: &str) {
-    let mut admin = database.admin_conn();
-    eventually(query, || {
-        let found: Option<u64> = admin.query_first(query).expect("the tables exist");
-        found == Some(1)
-    });
-}
-
 /// Waits until a contender waits and the holder has held the lock long enough for a hand-off.
 #[track_caller]
 fn wait_for_waiter(database: &Database) {
-    let waits = "SELECT COUNT(*) FROM dlock_waiter JOIN dlock_lock USING (action) \
-                 WHERE acquired_at<UTC_TIMESTAMP(6)-INTERVAL 200000 MICROSECOND";
-    wait_for(database, waits);
+    database.wait_until(
+        "COUNT(*)=1 FROM dlock_waiter JOIN dlock_lock USING (action) \
+         WHERE acquired_at<UTC_TIMESTAMP(6)-INTERVAL 200000 MICROSECOND",
+    );
 }
 
 /// Starts a holder whose command prints what the test writes to `go`, and succeeds.
@@ -50,8 +34,7 @@ fn wait_for_waiter(database: &Database) {
 fn succeeding_holder(database: &Database, go: &Path) -> Running {
     let exec = ["exec", "-a", "init", "--", "cat"];
     let holder = Dlock::on(database, exec).arg(go).start();
-    let is_held = "SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL";
-    wait_for(database, is_held);
+    database.wait_until("COUNT(*)=1 FROM dlock_lock WHERE owner_id IS NOT NULL");
     holder
 }
 
@@ -66,7 +49,7 @@ fn hand_over(database: &Database, holder: Holder, next: Dlock) -> (Outcome, Outc
 #[test]
 fn the_next_command_starts_before_the_release_is_committed() {
     for flavour in Flavour::ALL {
-        let database = on(flavour);
+        let database = set_up(flavour);
         let proxy = Proxy::to(database.port);
         let release = proxy.every(Kind::Release, Fault::HoldRequest);
         // The proxy withholds the release and the ttl is 10 minutes, so only the hand-off can start the next command.
@@ -79,8 +62,7 @@ fn the_next_command_starts_before_the_release_is_committed() {
         release.wait();
         next.wait().expect(5, "ran\n", "");
         // The release arrives after two other commands have held and released the lock.
-        let after = contender(&database, &["-n"], "6").run();
-        after.expect(6, "ran\n", "");
+        contender(&database, &["-n"], "6").expect(6, "ran\n", "");
         release.let_go();
         holder.running.wait().expect(3, "", "");
         let runs = runs(&database, &[]);
@@ -94,7 +76,7 @@ fn the_next_command_starts_before_the_release_is_committed() {
 #[test]
 fn a_waiter_with_once_per_waits_until_the_success_is_committed() {
     for flavour in Flavour::ALL {
-        let database = on(flavour);
+        let database = set_up(flavour);
         let stage = Stage::new();
         let go = stage.fifo("go");
         let holder = succeeding_holder(&database, &go);
@@ -109,7 +91,7 @@ fn a_waiter_with_once_per_waits_until_the_success_is_committed() {
 #[test]
 fn a_success_is_recorded_even_if_the_record_has_a_new_holder() {
     for flavour in Flavour::ALL {
-        let database = on(flavour);
+        let database = set_up(flavour);
         let stage = Stage::new();
         let go = stage.fifo("go");
         let holder = succeeding_holder(&database, &go);
@@ -126,8 +108,7 @@ fn a_success_is_recorded_even_if_the_record_has_a_new_holder() {
         holder.wait().expect(0, "on\n", "");
         write_message(&failing, "on");
         assert_eq!(next.wait().status, Some(5), "{flavour}");
-        let third = contender(&database, &["--once-per", "1h"], "6").run();
-        third.expect(0, "", "");
+        contender(&database, &["--once-per", "1h"], "6").expect(0, "", "");
         let runs = runs(&database, &[]);
         let exited = |number| ("exited", Some(number));
         assert_eq!(endings(&runs), [exited(5), exited(0)], "{flavour}");
@@ -137,7 +118,7 @@ fn a_success_is_recorded_even_if_the_record_has_a_new_holder() {
 #[test]
 fn a_lease_revoked_just_before_the_release_is_reported_as_lost() {
     for flavour in Flavour::ALL {
-        let database = on(flavour);
+        let database = set_up(flavour);
         let holder = Holder::on(&database, &[]);
         revoke(&database);
         let next = contender(&database, &["-q"], "5");
@@ -156,14 +137,10 @@ fn a_lease_revoked_just_before_the_release_is_reported_as_lost() {
 #[test]
 fn the_next_holder_advances_an_existing_fence_and_a_take_over_records_no_loss() {
     for flavour in Flavour::ALL {
-        let database = on(flavour);
+        let database = set_up(flavour);
         let fenced = contender(&database, &["--fence"], "4").run();
         assert_eq!(fenced.status, Some(4), "{flavour}: {fenced:?}");
-        let fence = || -> Option<u64> {
-            let fence = "SELECT token FROM dlock_fence";
-            let fence = database.admin_conn().query_first(fence);
-            fence.expect("the table exists")
-        };
+        let fence = || database.first::<u64>("SELECT token FROM dlock_fence");
         let before = fence();
         let holder = Holder::on(&database, &[]);
         let (holder, next) = hand_over(&database, holder, contender(&database, &[], "5"));
@@ -178,9 +155,7 @@ fn the_next_holder_advances_an_existing_fence_and_a_take_over_records_no_loss() 
         let holder = Holder::on(&database, &["--ttl=5m"]);
         let next = contender(&database, &[], "5").start();
         wait_for_waiter(&database);
-        let expire = "UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 HOUR";
-        let expired = database.admin_conn().query_drop(expire);
-        expired.expect("the table exists");
+        database.run("UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 HOUR");
         let (holder, next) = (holder.end(), next.wait());
         let statuses = (holder.status, next.status);
         assert_eq!(statuses, (Some(3), Some(5)), "{flavour}: {holder:?}");

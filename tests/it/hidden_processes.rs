@@ -8,13 +8,9 @@ use std::path::Path;
 use testkit::cli_runner::{Dlock, eventually};
 use testkit::command::{Stage, is_alive, only_child, read_message, signal, write_message};
 use testkit::holder::Holder;
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::{Database, database};
 
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
-
-fn database() -> Database {
-    shared(Flavour::of_this_test()).database("hidden")
-}
 
 /// Returns `program` with `arguments`, which connects to `database` if it runs dlock.
 fn program(database: &Database, program: &str, arguments: &[&str]) -> Dlock {

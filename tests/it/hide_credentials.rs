@@ -107,7 +107,7 @@ fn nested_dlock_without_connection_variables_uses_its_own_config_file() {
             .env("DLOCK_HOST", "127.0.0.1")
     };
     // Without the file, the nested dlock has no settings.
-    run().run().expect(64, "", "no server (set --host");
+    run().expect(64, "", "no server (set --host");
     let outcome = run().env("XDG_CONFIG_HOME", stage.path("")).run();
     assert_eq!(outcome.status, Some(0), "{outcome:#?}");
     assert!(outcome.stdout.contains("DLOCK_TOKEN="), "{outcome:#?}");

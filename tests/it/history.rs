@@ -140,7 +140,7 @@ fn an_expired_run_is_lost_and_a_run_with_a_freed_row_is_revoked(flavour: Flavour
         let words = ["exec", "-a", "init", "--ttl=5m", "--holder", outcome];
         let script = format!(r#"echo up > "$1"; read word < "$2"; {rest}"#);
         let holder = stage.start(Dlock::on(database, words), &script);
-        database.execute(format!(
+        database.run(format!(
             "UPDATE dlock_lock SET {change} WHERE action='init'"
         ));
         stage.let_go("on");
@@ -165,7 +165,7 @@ fn the_history_is_pruned_to_its_limit() {
         let paused = Dlock::on(database, pause).run();
         paused.expect(0, "", "other is paused");
         exec(database, &["-a", "init"], "exit 0", 0);
-        database.execute(
+        database.run(
             "INSERT INTO dlock_history (action,token,holder,host,pid,user,note,started_at,ended_at,outcome,code) \
              SELECT 'init',1000+position,'','',0,'','',UTC_TIMESTAMP(6),UTC_TIMESTAMP(6),'exited',0 FROM (\
              WITH RECURSIVE numbers AS (SELECT 1 AS position UNION ALL \
@@ -174,9 +174,9 @@ fn the_history_is_pruned_to_its_limit() {
         // The history is pruned at each token that is a multiple of 16. The next token is a multiple of 16, far ahead
         // of the clock.
         let next = (1_u64 << 60) - 1;
-        database.execute(format!("UPDATE dlock_lock SET token={next}"));
+        database.run(format!("UPDATE dlock_lock SET token={next}"));
         let count = "SELECT COUNT(*) FROM dlock_history WHERE action='init'";
-        let count = || -> u64 { database.row(count) };
+        let count = || -> u64 { database.value(count) };
         assert_eq!(count(), 201);
         exec(database, &["-a", "init", "--history=5"], "exit 3", 3);
         assert_eq!(count(), 5);
@@ -205,7 +205,7 @@ fn a_run_that_cannot_be_recorded_is_still_released() {
             format!("GRANT SELECT, INSERT, UPDATE ON `{name}`.dlock_lock TO '{user}'@'%'"),
             format!("GRANT SELECT ON `{name}`.dlock_waiter TO '{user}'@'%'"),
         ] {
-            database.execute(statement);
+            database.run(statement);
         }
         let run = ["exec", "-a", "init", "--", "sh", "-c", "exit 5"];
         let run = Dlock::on(database, run).run();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use testkit::cli_runner::{Dlock, PATIENCE, eventually};
 use testkit::holder::renewals;
 use testkit::proxy::{AcceptMode, Flow, Proxy};
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::{Database, database};
 
 use crate::history::runs;
 use crate::logs::has;
@@ -139,10 +139,6 @@ fn now() -> u64 {
 fn contend(database: &Database) -> Option<i32> {
     let contend = ["exec", "init", "-n", "--", "true"];
     Dlock::on(database, contend).run().status
-}
-
-fn database() -> Database {
-    shared(Flavour::of_this_test()).database("hold")
 }
 
 #[test]

@@ -8,12 +8,11 @@ mod shells;
 use std::path::Path;
 use std::process::{Child, Command};
 
-use mysql::prelude::Queryable;
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
 use testkit::command::{Stage, Witness, is_alive, only_child, read_message, signal, write_message};
 use testkit::proxy::{AcceptMode, Flow, Proxy};
-use testkit::servers::{Database, Flavour, SESSIONS, shared};
+use testkit::servers::{Database, SESSIONS, database};
 
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
 
@@ -153,10 +152,6 @@ impl Drop for Bystander {
     }
 }
 
-fn database() -> Database {
-    shared(Flavour::of_this_test()).database("hold_pid")
-}
-
 /// Returns the runs of `init` in the history, the latest first.
 fn runs(database: &Database) -> Vec<Value> {
     let history = Dlock::on(database, ["history", "init", "--json"]).run();
@@ -166,12 +161,9 @@ fn runs(database: &Database) -> Vec<Value> {
 
 /// Waits until no waiter is alive. On a busy machine, a waiter may not have the time to delete its entry.
 pub(crate) fn nobody_waits(database: &Database) {
-    let mut admin = database.admin_conn();
-    let waiters =
-        format!("SELECT COUNT(*) FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id");
-    eventually("no waiter is alive", || {
-        admin.query_first(&waiters).expect("the table exists") == Some(0)
-    });
+    database.wait_until(format!(
+        "COUNT(*)=0 FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id"
+    ));
 }
 
 /// Returns true if `init` is free.

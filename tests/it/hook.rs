@@ -10,7 +10,7 @@ use dlock::process::hook::{LIMIT, VARIABLES};
 use testkit::cli_runner::{Dlock, eventually};
 use testkit::command::{Stage, Witness, only_child, read_message, signal};
 use testkit::holder::{Holder, is_free, renewals, steal, token};
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::{Database, database};
 
 use crate::pid_one::{namespaces, unshare};
 
@@ -68,10 +68,6 @@ fn has(facts: &BTreeMap<String, String>, wanted: &str) {
         let found = &facts[&format!("DLOCK_{name}")];
         assert_eq!(found, value, "{name} in {facts:#?}");
     }
-}
-
-fn database() -> Database {
-    shared(Flavour::of_this_test()).database("hook")
 }
 
 fn exec(database: &Database, hook: &str, options: &[&str]) -> Dlock {

@@ -9,11 +9,7 @@ use std::{fs, thread};
 use testkit::cli_runner::{Dlock, PATIENCE, eventually};
 use testkit::command::{Stage, Witness, read_message, write_message};
 use testkit::recorder::program;
-use testkit::servers::{Database, Flavour, shared};
-
-fn database() -> Database {
-    shared(Flavour::of_this_test()).database("inherited")
-}
+use testkit::servers::{Database, database};
 
 /// A command that prints its blocked signals and its ignored signals. The command uses no shell, because a shell may
 /// change both sets.
@@ -186,7 +182,5 @@ fn signal_blocked_at_start_stays_blocked_and_a_second_signal_kills_the_command()
     });
     testkit::command::signal(dlock.id(), "TERM");
     assert_eq!(dlock.wait().expect("dlock exits").code(), Some(137));
-    Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "true"])
-        .run()
-        .expect(0, "", "");
+    Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "true"]).expect(0, "", "");
 }

@@ -8,7 +8,7 @@ use testkit::cli_runner::{Dlock, eventually};
 use testkit::command::{Stage, Witness, read_message, signal, write_message};
 use testkit::holder::Holder;
 use testkit::recorder::{Recorder, program};
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::database;
 use testkit::terminal::{CTRL_BACKSLASH, CTRL_C, CTRL_Z, Terminal};
 
 use crate::signals::state;
@@ -39,10 +39,6 @@ fn read_status_command(stage: &Stage, options: &str) -> String {
     let [script, witness, ready, go] =
         ["script", "witness", "ready", "go"].map(|name| stage.path(name).display().to_string());
     format!("$dlock exec -a init {options} -- sh {script} {witness} {ready} {go}")
-}
-
-fn database() -> Database {
-    shared(Flavour::of_this_test()).database("jobs")
 }
 
 /// Asserts that the last command of the shell on `terminal` had the exit status `status`.
@@ -82,7 +78,7 @@ fn signal_keys_size_changes_and_an_earlier_alarm_reach_the_command_once() {
     terminal.prompts();
     terminal.enters("fg");
     recorder.got(CONT);
-    terminal.resizes();
+    terminal.becomes(132, 50);
     // dlock may send its own SIGCONT later.
     wait_for_signal(&recorder, WINCH);
     recorder.exit(7);
@@ -181,7 +177,6 @@ fn command_stopped_longer_than_its_lease_is_killed_and_fg_reports_the_loss() {
         .arg(r#"exec 9>>"$1"; flock -n 9 && echo alone"#)
         .arg("sh")
         .arg(witness.path())
-        .run()
         .expect(0, "alone\n", "init is held by");
     terminal.enters("fg");
     terminal.sees("cannot keep init: dlock was stopped for ");

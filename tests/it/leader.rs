@@ -8,6 +8,7 @@ use testkit::holder::{Holder, token};
 use testkit::on_each_flavour;
 use testkit::proxy::{AcceptMode, Fault, Kind, Proxy};
 use testkit::servers::{Database, Flavour, shared};
+use testkit::sql::Sql;
 
 use crate::faults::on_each;
 use crate::serve::Page;
@@ -55,16 +56,14 @@ fn printed(follower: &Running, text: &str) {
 fn waiting(database: &Database) -> u64 {
     let sessions = "SELECT COUNT(*) FROM information_schema.processlist \
          WHERE db=DATABASE() AND info LIKE '%dlock-holder%' AND state='User lock'";
-    let count = database.admin_conn().query_first(sessions);
-    count.expect("root has the privilege").expect("one row")
+    database.value(sessions)
 }
 
 /// Returns the name of the lock for which followers wait. None if the session of the leader does not own it.
 fn holder_lock(database: &Database) -> Option<String> {
     let name = "CONCAT('dlock-holder:',HEX(owner_id))";
     let query = format!("SELECT {name} FROM dlock_lock WHERE session_id=IS_USED_LOCK({name})");
-    let found = database.admin_conn().query_first(query);
-    found.expect("the table exists")
+    database.first(query)
 }
 
 /// Returns a `dlock exec` that connects through `proxy`.
@@ -74,21 +73,18 @@ fn exec_through(database: &Database, proxy: &Proxy) -> Dlock {
 
 fn operator_releases(database: &Database) {
     let operator = ["release", "init", "--yes"];
-    Dlock::on(database, operator).run().expect(0, "", "init");
+    Dlock::on(database, operator).expect(0, "", "init");
 }
 
 /// Asserts that `dlock leader` prints that `name` has no leader.
 #[track_caller]
 fn has_none(database: &Database, name: &str, why: &str) {
-    let outcome = Dlock::on(database, ["leader", name]).run();
-    outcome.expect(66, "", &format!("{name} {why}"));
+    Dlock::on(database, ["leader", name]).expect(66, "", &format!("{name} {why}"));
     assert_eq!(documented(database, name), None);
 }
 
 fn setup(database: &Database) {
-    Dlock::on(database, ["exec", "init", "--", "true"])
-        .run()
-        .expect(0, "", "");
+    Dlock::on(database, ["exec", "init", "--", "true"]).expect(0, "", "");
 }
 
 /// Returns the leader of `name` as the documented query returns it.
@@ -99,21 +95,19 @@ fn documented(database: &Database, name: &str) -> Option<(Vec<u8>, Vec<u8>, u64)
         .expect("the query");
     let (query, _) = query.split_once(";\n").expect("the end of the query");
     let query = format!("SELECT holder,note,token{query}").replace('?', &format!("'{name}'"));
-    let row = database.admin_conn().query_first(query);
-    row.expect("the query is valid")
+    database.first(query)
 }
 
 on_each_flavour!(leader_is_the_holder_with_a_live_exclusive_lease);
 /// The page and the documented query return the same leader, and waiting ends with the first one.
 fn leader_is_the_holder_with_a_live_exclusive_lease(flavour: Flavour) {
     let database = shared(flavour).database("leader");
-    leader(&database, &[]).run().expect(78, "", "tables");
+    leader(&database, &[]).expect(78, "", "tables");
     setup(&database);
     has_none(&database, "other", "is unknown");
     has_none(&database, "init", "has no leader");
     assert_eq!(leader_json(&database, 66), Value::Null);
-    let none = leader(&database, &["--wait=10ms"]).run();
-    none.expect(66, "", "init has no leader");
+    leader(&database, &["--wait=10ms"]).expect(66, "", "init has no leader");
     let first = leader(&database, &["--wait=10m"]).start();
     let page = Page::on(&database, &[]);
     assert_eq!(page.json("/leader?action=init")["leader"], Value::Null);
@@ -124,7 +118,7 @@ fn leader_is_the_holder_with_a_live_exclusive_lease(flavour: Flavour) {
     let holder = Holder::on(&database, &options);
     let line = "10.0.0.7:80\\u{a}x\n";
     first.wait().expect(0, line, "");
-    leader(&database, &[]).run().expect(0, line, "");
+    leader(&database, &[]).expect(0, line, "");
     let found = leader_json(&database, 0);
     let since = found["since"].as_str().expect("a time");
     assert!(humantime::parse_rfc3339(since).is_ok(), "{since}");
@@ -147,7 +141,7 @@ fn leader_is_the_holder_with_a_live_exclusive_lease(flavour: Flavour) {
     drop(holder);
 
     let min_hold = ["exec", "other", "--min-hold=1h", "--", "true"];
-    Dlock::on(&database, min_hold).run().expect(0, "", "");
+    Dlock::on(&database, min_hold).expect(0, "", "");
     has_none(&database, "other", "has no leader");
 
     let shared = Holder::on(&database, &["--shared", "--action=shared"]);
@@ -178,8 +172,7 @@ fn follower_waits_on_the_server_and_prints_each_leader() {
         let exec = ["exec", "init", "--holder=B", "--", "sleep", "3600"];
         let second = Dlock::on(&database, exec).start();
         second.wait_for_output("you are next");
-        let session = "SELECT session_id FROM dlock_lock";
-        let session: Option<u64> = admin.query_first(session).expect("a query");
+        let session: Option<u64> = admin.first("SELECT session_id FROM dlock_lock");
         write_message(&first.go(), "on");
         eventually("the release frees the lock before the session ends", || {
             let ended_last = "SELECT IS_FREE_LOCK(?) AND EXISTS(SELECT 1 FROM information_schema.processlist WHERE id=?)";
@@ -240,9 +233,7 @@ fn follower_survives_an_outage_and_says_that_it_knows_nothing() {
     proxy.door(AcceptMode::Refused);
     proxy.reset();
     printed(&follower, r#"{"action":"init","unknown":"#);
-    through(&["leader", "init"])
-        .run()
-        .expect(69, "", "127.0.0.1");
+    through(&["leader", "init"]).expect(69, "", "127.0.0.1");
     proxy.door(AcceptMode::Open);
     eventually("the follower prints the state again", || {
         follower.stdout_so_far().ends_with("\"read_only\":false}\n")
@@ -297,9 +288,7 @@ fn note_changes_only_the_own_current_lease(flavour: Flavour) {
     other.end();
 
     let holder = Holder::on(&database, &["--note=mine"]);
-    let query = "SELECT token FROM dlock_lock WHERE action='init'";
-    let token = database.admin_conn().query_first(query);
-    let token: u64 = token.expect("the table exists").expect("the row exists");
+    let token: u64 = database.value("SELECT token FROM dlock_lock WHERE action='init'");
     let note = |token: u64| {
         let note = ["note", "late", "--action=init", "--token"];
         Dlock::on(&database, note).arg(token.to_string()).run()
@@ -310,7 +299,5 @@ fn note_changes_only_the_own_current_lease(flavour: Flavour) {
     assert_eq!(leader_json(&database, 0)["note"], "late");
     holder.end();
     note(token).expect(76, "", "is not current");
-    Dlock::on(&database, ["note", "x"])
-        .run()
-        .expect(64, "", "--token");
+    Dlock::on(&database, ["note", "x"]).expect(64, "", "--token");
 }

@@ -1,11 +1,11 @@
 //! Tests that dlock stops the command if dlock cannot renew the lease in time, or if the lease is lost.
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Running};
 use testkit::command::{Stage, is_alive, read_message, signal};
 use testkit::holder::{steal, wait_renewals};
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, Server, shared};
+use testkit::sql::Sql;
 
 /// A holder with a ttl of 6 s. The command writes its process id to a fifo and prints `term` on SIGTERM.
 struct Holder {
@@ -38,8 +38,7 @@ fn command_is_stopped_when_another_client_changes_the_owner_in_its_record(flavou
     let database = shared(flavour).database("lease");
     let free = |database: &Database| {
         let free = "UPDATE dlock_lock SET owner_id=NULL";
-        let freed = database.admin_conn().query_drop(free);
-        freed.expect("the row can be changed");
+        database.run(free);
     };
     let taken = "lost init: init is held by a thief";
     let freed = "its record was freed by another session; stopping the command";
@@ -87,10 +86,8 @@ fn holder_reconnects_after_its_session_is_killed_and_command_runs_on() {
         let holder = Holder::start(&database, "exit 4");
         let mut admin = database.admin_conn();
         for _ in 0..3 {
-            let session = admin.query_first("SELECT session_id FROM dlock_lock");
-            let session: Option<u64> = session.expect("the table exists");
-            let kill = format!("KILL {}", session.expect("the row exists"));
-            admin.query_drop(kill).expect("the session can be killed");
+            let session: u64 = admin.value("SELECT session_id FROM dlock_lock");
+            admin.run(format!("KILL {session}"));
             wait_renewals(&database, 1);
         }
         holder.running.signal("TERM");

@@ -80,7 +80,7 @@ fn run_logs_each_step_with_action_and_token_unless_quiet() {
     let address = format!("connected to 127.0.0.1:{} (server version ", database.port);
     assert!(connected.starts_with(&address), "{connected}");
     assert!(connected.contains(", no TLS, session "), "{connected}");
-    let version: String = database.row("SELECT VERSION()");
+    let version: String = database.value("SELECT VERSION()");
     assert!(connected.contains(&version), "{connected}");
     assert_eq!(messages[2]["message"], "the command exited with 3");
 

@@ -208,8 +208,7 @@ fn unwritable_metrics_file_is_reported_once_and_run_is_not_affected() {
     fs::create_dir(folder.file()).expect("the folder is writable");
     fs::write(folder.file().join("kept"), "").expect("the folder is writable");
     let exec = ["exec", "-a", "init", &folder.option(), "--", "true"];
-    let outcome = Dlock::on(&database, exec).run();
-    outcome.expect(0, "", "dlock: cannot write the metrics to ");
+    Dlock::on(&database, exec).expect(0, "", "dlock: cannot write the metrics to ");
     assert_eq!(folder.names(), ["dlock.prom"]);
     assert!(folder.file().join("kept").exists());
 }

@@ -9,7 +9,7 @@ use testkit::command::Stage;
 use testkit::holder::{Holder, is_free, renewals, steal, token};
 use testkit::on_each_flavour;
 use testkit::proxy::{AcceptMode, Proxy};
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::{Database, Flavour, database, shared};
 
 use crate::faults::on_each;
 use crate::pid_one::{namespaces, unshare};
@@ -17,10 +17,6 @@ use crate::pid_one::{namespaces, unshare};
 /// The wait limit of an inner dlock. If there were no limit, an inner dlock that waits for the outer lease would never
 /// end.
 const WAIT_LIMIT: &str = "--wait=2s";
-
-fn database() -> Database {
-    shared(Flavour::of_this_test()).database("nested")
-}
 
 /// Returns a `dlock exec` without a command. In its command, `$dlock` is the path of dlock.
 fn exec(database: &Database, options: &[&str]) -> Dlock {
@@ -144,23 +140,20 @@ fn nested_exec_with_a_stale_token_exits_76() {
 
     // The token of a finished run is not current. A process that has outlived its run may still have this token in
     // its environment.
-    database.execute("UPDATE dlock_lock SET owner_id=NULL");
+    database.run("UPDATE dlock_lock SET owner_id=NULL");
     for token in [before, token(&database)] {
         let why = format!("the outer dlock's token {token} is not current: init is free");
-        let late = inner(&database, token, &address(&database)).run();
-        late.expect(76, "", &why);
+        inner(&database, token, &address(&database)).expect(76, "", &why);
     }
     // dlock ignores the variables, because they contain the address of a different database.
-    let other = inner(&database, before, "127.0.0.1:1/other").run();
-    other.expect(0, "", "acquired init in");
+    inner(&database, before, "127.0.0.1:1/other").expect(0, "", "acquired init in");
 }
 
 #[test]
 fn process_must_wait_unless_it_descends_from_the_holder_in_its_own_pid_namespace() {
     let database = database();
     let holder = Holder::on(&database, &[]);
-    let outcome = inner(&database, token(&database), &address(&database)).run();
-    outcome.expect(75, "", "init is held by ");
+    inner(&database, token(&database), &address(&database)).expect(75, "", "init is held by ");
     assert_eq!(holder.end().status, Some(3));
 
     let unshare = unshare(namespaces());
@@ -170,8 +163,7 @@ fn process_must_wait_unless_it_descends_from_the_holder_in_its_own_pid_namespace
     let words: Vec<&str> = words.filter_map(std::ffi::OsStr::to_str).collect();
     let unshare = words.join(" ");
     let script = format!(r#"{unshare} "$dlock" exec -n -a init -- echo never"#);
-    let outcome = outer(&database, &script).run();
-    outcome.expect(75, "", "init is held by web-1");
+    outer(&database, &script).expect(75, "", "init is held by web-1");
 }
 
 #[test]
@@ -248,11 +240,10 @@ on_each_flavour!(check_and_once_in_a_nested_command_read_the_server);
 fn check_and_once_in_a_nested_command_read_the_server(flavour: Flavour) {
     let database = shared(flavour).database("nested");
     let record = ["exec", "-a", "init", "--once=v1", "--", "true"];
-    Dlock::on(&database, record).run().expect(0, "", "");
+    Dlock::on(&database, record).expect(0, "", "");
     let script =
         format!(r#""$dlock" check && "$dlock" exec -a init --once=v1 {WAIT_LIMIT} -- echo run"#);
-    let outcome = outer(&database, &script).run();
-    outcome.expect(0, "", "init (v1) was done by ");
+    outer(&database, &script).expect(0, "", "init (v1) was done by ");
 }
 
 #[test]
@@ -288,8 +279,7 @@ fn option_variables_apply_to_one_run_and_not_to_what_it_starts() {
     let outcome = outer(&database, &script)
         .env("DLOCK_OPT_ONCE", "k1")
         .env("DLOCK_OPT_ON_EVENT", hook)
-        .run();
-    outcome.expect(0, "ran\n", "hook\n");
+        .expect(0, "ran\n", "hook\n");
     assert!(!outcome.stderr.contains("DLOCK_OPT_"), "{outcome:#?}");
     // The same holds for an inner dlock under the outer lease.
     let script = format!(r#"export DLOCK_OPT_TTL=1m; "$dlock" exec init {WAIT_LIMIT} -- env"#);
@@ -312,7 +302,7 @@ fn nested_exec_retries_an_unreachable_server_for_connect_timeout() {
             .env("DLOCK_DATABASE_ADDRESS", "127.0.0.1:1/other")
             .args(["--", "true"])
     };
-    run("0").run().expect(69, "", "cannot reach");
+    run("0").expect(69, "", "cannot reach");
     let running = run("1m").start();
     // The number of failed attempts to connect before this line is arbitrary.
     proxy.door(AcceptMode::Open);

@@ -8,6 +8,7 @@ use mysql::prelude::Queryable;
 use mysql::{Params, Row, Value};
 use testkit::clusters::run;
 use testkit::servers::{Database, Flavour, Server};
+use testkit::sql::Sql;
 
 /// A server of each flavour, which starts when a test first uses it.
 type Servers = [OnceLock<Server>; 2];
@@ -37,16 +38,12 @@ pub(crate) fn copy(database: &Database, server: &Server) -> Database {
     let copy = server.same(database);
     copy.create(&mut server.admin());
     let (mut from, mut to) = (database.admin_conn(), copy.admin_conn());
-    let tables: Vec<String> = from.query("SHOW TABLES").expect("tables are listed");
+    let tables: Vec<String> = from.rows("SHOW TABLES");
     for table in tables {
-        let create: Option<(String, String)> = from
-            .query_first(format!("SHOW CREATE TABLE `{table}`"))
-            .expect("the table exists");
+        let create: Option<(String, String)> = from.first(format!("SHOW CREATE TABLE `{table}`"));
         let (_, create) = create.expect("one row");
-        to.query_drop(create).expect("the table is created");
-        let rows: Vec<Row> = from
-            .query(format!("SELECT * FROM `{table}`"))
-            .expect("the table is read");
+        to.run(create);
+        let rows: Vec<Row> = from.rows(format!("SELECT * FROM `{table}`"));
         for row in rows {
             let values: Vec<Value> = row.unwrap();
             let marks = vec!["?"; values.len()].join(",");

@@ -68,7 +68,7 @@ impl Replicas {
             "SELECT COUNT(*) FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id \
              WHERE p.info LIKE '%GET_LOCK%'"
         );
-        let waiters = || self.database.row::<u64>(&query);
+        let waiters = || self.database.value::<u64>(&query);
         eventually("the waiters wait for the queue lock", || waiters() == count);
     }
 
@@ -82,7 +82,7 @@ impl Replicas {
     fn restrict(&self, grants: &[(&str, &str)]) {
         let Database { name, user, .. } = &self.database;
         let revoke = format!("REVOKE ALL PRIVILEGES, GRANT OPTION FROM '{user}'@'%'");
-        self.database.execute(revoke);
+        self.database.run(revoke);
         for (rights, table) in grants {
             grant(&self.database, &format!("{rights} ON `{name}`.{table}"));
         }
@@ -100,10 +100,10 @@ fn everywhere(test: impl Fn(Replicas)) {
 fn recorded_success_is_found_with_one_request_and_not_run_again_and_its_holder_is_named() {
     everywhere(|replicas| {
         let first = replicas.replica(&["--once", "--holder=web-1/1"], "one", 0);
-        first.run().expect(0, "", "");
+        first.expect(0, "", "");
         let outcome = replicas.replica(&["--once"], "two", 3).run();
         let success = "SELECT token,done_at FROM dlock_success WHERE once_key=''";
-        let (token, at): (u64, String) = replicas.database.row(success);
+        let (token, at): (u64, String) = replicas.database.value(success);
         let at = at.replace(' ', "T");
         outcome.expect(0, "", "dlock: init was done by web-1/1 ");
         let when = format!(" ago (token {token}, {at}Z); not run again");
@@ -119,8 +119,7 @@ fn recorded_success_is_found_with_one_request_and_not_run_again_and_its_holder_i
             ("--once=v1", "init (v1) was done by "),
             ("--once=V1", ""),
         ] {
-            let run = replicas.replica(&[key], key, 0).run();
-            run.expect(0, "", message);
+            replicas.replica(&[key], key, 0).expect(0, "", message);
         }
         let ran = ["one", "--once=v1", "--once=v2", "--once=V1"];
         assert_eq!(replicas.ran(), ran);
@@ -187,7 +186,7 @@ fn once_waiters_exit_0_when_the_holder_succeeds() {
             waiter.wait().expect(0, "", "init (v1) was done by ");
         }
         assert_eq!(replicas.ran(), ["holder"]);
-        let left: u64 = replicas.database.row("SELECT COUNT(*) FROM dlock_waiter");
+        let left: u64 = replicas.database.value("SELECT COUNT(*) FROM dlock_waiter");
         assert_eq!(left, 0);
     });
 }
@@ -216,7 +215,7 @@ fn success_is_recorded_although_named_locks_stop_working_during_the_run() {
             let outcome = holder.wait();
             assert_eq!(outcome.status, Some(0), "{outcome:#?}");
             let again = Dlock::on(&database, ["exec", "init", "--once", "--", "false"]);
-            again.run().expect(0, "", "init was done by ");
+            again.expect(0, "", "init was done by ");
         }
     });
 }
@@ -253,12 +252,11 @@ fn holder_that_lost_its_lease_cannot_record_a_success() {
             // The ttl is long, so the release detects the loss before a renewal does.
             let holder = replicas.holder(&["--once", "--ttl=5m"]);
             let database = replicas.database.clone();
-            database.execute(format!("UPDATE dlock_lock SET {taken}"));
+            database.run(format!("UPDATE dlock_lock SET {taken}"));
             replicas.let_go("0");
-            let outcome = holder.wait();
-            outcome.expect(76, "", "does not count as done");
+            holder.wait().expect(76, "", "does not count as done");
             assert!(replicas.done().is_empty(), "{way}");
-            database.execute("UPDATE dlock_lock SET owner_id=NULL");
+            database.run("UPDATE dlock_lock SET owner_id=NULL");
             replicas.stage = Stage::new();
         }
     });
@@ -285,6 +283,6 @@ fn account_that_cannot_record_a_success_runs_no_command() {
         third.expect(77, "", "dlock setup --print");
         assert_eq!(replicas.ran(), ["first"]);
         let held = "SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL";
-        assert_eq!(replicas.database.row::<u64>(held), 0);
+        assert_eq!(replicas.database.value::<u64>(held), 0);
     });
 }

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use testkit::cli_runner::Dlock;
+use testkit::each_server::set_up;
 use testkit::servers::{Database, Flavour, shared};
 
 use crate::history::runs;
@@ -53,9 +54,7 @@ fn operator_is_the_service_account_or_the_person_or_the_account() {
     let host = hostname::get().expect("the host has a name");
     let host = host.to_string_lossy();
     let in_pod = with_token();
-    let database = shared(Flavour::of_this_test()).database("operator");
-    let setup = Dlock::on(&database, ["setup", "-q"]).run();
-    setup.expect(0, "", "");
+    let database = set_up(Flavour::of_this_test());
     let sudo: &[_] = &[("USER", "root"), ("SUDO_USER", "alice")];
     for (prepare, variables, operator, user) in [
         ("", &[("USER", "deploy")][..], "deploy", "deploy"),
@@ -84,7 +83,7 @@ fn every_operator_request_records_the_same_operator() {
     let named = [("DLOCK_OPT_OPERATOR", "bob"), ("DLOCK_OPT_HOLDER", "web-1")];
     let is_done = || {
         let done = ["exec", "init", "-q", "--once", "--", "true"];
-        Dlock::on(&database, done).run().expect(0, "", "");
+        Dlock::on(&database, done).expect(0, "", "");
     };
     for (variables, operator) in [(&[][..], &*default), (&named, "bob")] {
         is_done();

@@ -37,8 +37,7 @@ fn name_is_an_option_or_an_argument_and_overrides_the_variable() {
         ("release init --pause=1m --yes", "paused"),
         ("release init --resume --yes", "resumed"),
     ] {
-        let outcome = Dlock::on(&database, words.split(' ')).run();
-        outcome.expect(0, "", why);
+        Dlock::on(&database, words.split(' ')).expect(0, "", why);
     }
     let check = r#""$0" check "$DLOCK_ACTION""#;
     let check = Dlock::on(&database, ["exec", "init", "--", "sh", "-c", check]);
@@ -74,14 +73,13 @@ fn option_on_the_command_line_overrides_the_variables_that_contradict_it() {
     let url = database.url();
     let by_url = Dlock::new(["--url", &url, "wait", "init"]);
     let by_url = by_url.env("DLOCK_URL_FILE", "/nonexistent");
-    by_url.run().expect(0, "", "");
+    by_url.expect(0, "", "");
     let port = database.port.to_string();
     Dlock::new(["--host=127.0.0.1", "--port", &port])
         .args(["--user", &database.user, "--database", &database.name])
         .args(["wait", "init"])
         .env("DLOCK_PASSWORD", &database.password)
         .env("DLOCK_SOCKET", "/nonexistent")
-        .run()
         .expect(0, "", "");
 }
 
@@ -99,7 +97,7 @@ fn unknown_and_invalid_variables_are_usage_errors_that_name_the_variable() {
         ("DLOCK_OPT_TTL", "soon", soon),
     ] {
         let run = Dlock::new(["exec", "init", "--", "true"]).env(name, value);
-        run.run().expect(64, "", why);
+        run.expect(64, "", why);
     }
     // The option on the command line replaces the invalid value of its variable.
     let run = Dlock::new(["setup", "--print", "--verbose"]).env("DLOCK_OPT_VERBOSE", "2");

@@ -116,7 +116,7 @@ fn copy_of_the_program_is_complete_and_replaces_no_device_and_no_link() {
     copy_to(&link).expect(0, "", "");
     assert!(link.is_symlink());
     let version = format!("dlock {}\n", env!("CARGO_PKG_VERSION"));
-    Dlock::of(&program, ["-V"]).run().expect(0, &version, "");
+    Dlock::of(&program, ["-V"]).expect(0, &version, "");
     let mode = fs::metadata(&program).expect("the file exists").mode();
     assert_eq!(mode & 0o666, 0o600, "{mode:o}");
 }

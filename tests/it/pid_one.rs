@@ -7,7 +7,6 @@
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::{eventually, hear_all_signals};
 use testkit::command::{Stage, Witness, only_child, read_message, signal, write_message};
 use testkit::holder::Holder;
@@ -119,11 +118,7 @@ fn process_1_that_waits_in_the_queue_exits_on_a_signal() {
     let database = shared(flavour).database("pid_one");
     let holder = Holder::on(&database, &[]);
     let container = Container::start(&database, shell("echo ran", []));
-    let mut admin = database.admin_conn();
-    eventually("dlock waits in the queue", || {
-        let rows = admin.query_first("SELECT COUNT(*) FROM dlock_waiter");
-        rows.expect("the table exists") == Some(1)
-    });
+    database.wait_until("COUNT(*)=1 FROM dlock_waiter");
     signal(container.dlock(), "TERM");
     assert_eq!(container.ends(), Some(143), "{flavour}");
     holder.end().expect(3, "", "");

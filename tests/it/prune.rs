@@ -1,9 +1,9 @@
 //! Tests of `dlock prune`, which removes locks that nobody has used for a long time.
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Outcome};
 use testkit::holder::Holder;
 use testkit::servers::{Database, Flavour, shared};
+use testkit::sql::Sql;
 use testkit::terminal::Terminal;
 
 use crate::faults::on_each;
@@ -12,26 +12,19 @@ use crate::faults::on_each;
 #[track_caller]
 fn exec(database: &Database, name: &str, options: &[&str]) {
     let exec = Dlock::on(database, ["exec", name]).args(options);
-    exec.args(["--", "true"]).run().expect(0, "", "");
+    exec.args(["--", "true"]).expect(0, "", "");
 }
 
 /// Moves everything that is recorded about all locks `days` days into the past.
 fn grow_older(database: &Database, days: u32) {
-    let mut admin = database.admin_conn();
     let micros = u64::from(days) * 86_400_000_000;
-    for statement in [
-        format!(
-            "UPDATE dlock_lock SET token=token-{micros},acquired_at=acquired_at-INTERVAL {days} DAY,\
-             released_at=released_at-INTERVAL {days} DAY,paused_until=paused_until-INTERVAL {days} DAY \
-             WHERE token>{micros}"
-        ),
-        format!(
-            "UPDATE dlock_history SET token=token-{micros},started_at=started_at-INTERVAL {days} DAY,\
-             ended_at=ended_at-INTERVAL {days} DAY WHERE token>{micros}"
-        ),
-    ] {
-        admin.query_drop(statement).expect("root may write");
-    }
+    database.run(format!(
+        "UPDATE dlock_lock SET token=token-{micros},acquired_at=acquired_at-INTERVAL {days} DAY,\
+         released_at=released_at-INTERVAL {days} DAY,paused_until=paused_until-INTERVAL {days} DAY \
+         WHERE token>{micros};\
+         UPDATE dlock_history SET token=token-{micros},started_at=started_at-INTERVAL {days} DAY,\
+         ended_at=ended_at-INTERVAL {days} DAY WHERE token>{micros}"
+    ));
 }
 
 /// Returns the names of all locks.
@@ -63,7 +56,7 @@ fn unused_locks_are_removed_with_their_history_and_others_are_kept() {
         exec(&database, "other", &["--shared"]);
         exec(&database, "done", &["--once"]);
         let pause = ["release", "paused", "--yes", "--create", "--pause", "100d"];
-        Dlock::on(&database, pause).run().expect(0, "", "paused");
+        Dlock::on(&database, pause).expect(0, "", "paused");
         grow_older(&database, 40);
         // These are used now, although their last run is old.
         let holder = Holder::on(&database, &[]);
@@ -84,15 +77,13 @@ fn unused_locks_are_removed_with_their_history_and_others_are_kept() {
         assert_eq!(names(&database), all);
 
         // % is no wildcard.
-        let one = prune(&database, &[&["PR-%"], &OLD[..]].concat());
-        one.expect(0, "", "dlock: removed 1 lock\n");
+        prune(&database, &[&["PR-%"], &OLD[..]].concat()).expect(0, "", "dlock: removed 1 lock\n");
         prune(&database, &OLD).expect(0, "", "dlock: removed 4 locks\n");
         assert_eq!(names(&database), ["done", "init", "new", "paused"]);
         let mut admin = database.admin_conn();
         for table in ["dlock_history", "dlock_fence", "dlock_slot"] {
             let count = format!("SELECT COUNT(*) FROM {table} WHERE action IN ('other','fenced')");
-            let count: Option<u64> = admin.query_first(count).expect("root may read");
-            assert_eq!(count, Some(0), "{flavour}: {table}");
+            assert_eq!(admin.value::<u64>(count), 0, "{flavour}: {table}");
         }
         let done = prune(&database, &[&["done", "--done"], &OLD[..]].concat());
         done.expect(0, "", "dlock: removed 1 lock\n");
@@ -109,8 +100,7 @@ fn token_of_a_lock_that_was_removed_grows_although_the_clock_was_set_back() {
         grow_older(&database, 40);
         let token = |name: &str| -> u64 {
             let query = format!("SELECT token FROM dlock_lock WHERE action='{name}'");
-            let token = database.admin_conn().query_first(query);
-            token.expect("root may read").expect("the row exists")
+            database.value(query)
         };
         let before = token("init");
         prune(&database, &OLD).expect(0, "", "removed 1 lock");
@@ -119,8 +109,7 @@ fn token_of_a_lock_that_was_removed_grows_although_the_clock_was_set_back() {
         let raise = format!("UPDATE dlock_lock SET token={ahead} WHERE action=''");
         let lowest = token("");
         assert!(lowest > before, "{flavour}: {lowest}");
-        let raised = database.admin_conn().query_drop(raise);
-        raised.expect("root may write");
+        database.run(raise);
         exec(&database, "init", &[]);
         assert!(token("init") > ahead, "{flavour}");
         assert_eq!(names(&database), ["init"]);
@@ -133,10 +122,8 @@ fn lock_with_a_locked_fence_is_kept() {
         let database = shared(flavour).database("prune");
         exec(&database, "init", &["--fence"]);
         grow_older(&database, 40);
-        let mut admin = database.admin_conn();
-        for statement in ["BEGIN", "SELECT token FROM dlock_fence FOR UPDATE"] {
-            admin.query_drop(statement).expect("root may lock a row");
-        }
+        let mut transaction = database.admin_conn();
+        transaction.run("BEGIN; SELECT token FROM dlock_fence FOR UPDATE");
         let kept = "dlock: removed 0 locks; kept 1 lock, which is in use\n";
         prune(&database, &OLD).expect(0, "", kept);
         assert_eq!(names(&database), ["init"]);
@@ -157,7 +144,6 @@ fn prune_asks_at_a_terminal_and_needs_an_age() {
     }
     prune(&database, &[]).expect(64, "", "--older-than");
     for age in ["59m", "0s", "200y"] {
-        let outcome = prune(&database, &["--older-than", age]);
-        outcome.expect(64, "", "must be between 1h and 36500d");
+        prune(&database, &["--older-than", age]).expect(64, "", "must be between 1h and 36500d");
     }
 }

@@ -9,17 +9,7 @@ mod grant;
 pub(crate) mod revoked;
 mod session;
 
-use mysql::prelude::{FromRow, Queryable};
-use testkit::servers::Database;
-
 use crate::faults::Scene;
-
-/// Returns the first row of the result of `query`.
-#[track_caller]
-fn one<T: FromRow>(database: &Database, query: &str) -> T {
-    let row = database.admin_conn().query_first(query);
-    row.expect("root has all privileges").expect("a row exists")
-}
 
 /// Asserts that no two commands ran at the same time. `name` is the name of the test case.
 #[track_caller]

@@ -2,7 +2,8 @@
 //! the same time, and the holder and the waiters print the operator's name.
 
 use mysql::prelude::Queryable;
-use testkit::cli_runner::{Dlock, Outcome, eventually};
+use testkit::cli_runner::{Dlock, Outcome};
+use testkit::each_server::{everywhere, set_up};
 use testkit::holder::{status, token};
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, shared};
@@ -10,22 +11,6 @@ use testkit::terminal::Terminal;
 
 use crate::history::{endings, runs};
 use crate::tree::Holder;
-
-/// Runs `test` on a new database of each kind of server.
-fn everywhere(test: impl Fn(&Database)) {
-    for flavour in Flavour::ALL {
-        test(&set_up(flavour));
-    }
-}
-
-/// Creates a database with dlock's tables.
-fn set_up(flavour: Flavour) -> Database {
-    let database = shared(flavour).database("release");
-    Dlock::on(&database, ["setup", "-q"])
-        .run()
-        .expect(0, "", "");
-    database
-}
 
 /// Runs `dlock release` for `init` as the operator alice, without asking for confirmation.
 fn release(database: &Database, options: &[&str]) -> Outcome {
@@ -113,7 +98,7 @@ fn release_changes_only_the_lease_that_the_operator_means() {
         holder.running.wait().expect(76, "", "released by alice");
 
         let min_hold = ["exec", "-a", "init", "--min-hold=1h", "--", "true"];
-        Dlock::on(database, min_hold).run().expect(0, "", "");
+        Dlock::on(database, min_hold).expect(0, "", "");
         try_once(database).expect(75, "", "held for --min-hold");
         release(database, &[]).expect(0, "", "init is released");
         try_once(database).expect(0, "ran\n", "");
@@ -129,9 +114,7 @@ fn paused_action_is_not_granted_until_it_is_resumed() {
         let create = ["--pause", "1h", "--create"];
         release(database, &create).expect(0, "", "init is paused for 1h");
         try_once(database).expect(75, "", "init is paused for another 59m");
-        Dlock::on(database, ["status", "--check", "init"])
-            .run()
-            .expect(75, "", "");
+        Dlock::on(database, ["status", "--check", "init"]).expect(75, "", "");
         let seen = status(database);
         assert_eq!(seen["state"], "paused", "{seen}");
         assert_eq!(seen["operator"], "alice", "{seen}");
@@ -157,8 +140,7 @@ fn action_paused_while_held_is_not_granted_after_its_holder() {
         let holder = Holder::start(database, &["--grace", "1s"]);
         // After the server's clock was set back, the end of an old pause may be in the future again.
         let pause = "UPDATE dlock_lock SET paused_until=UTC_TIMESTAMP(6)+INTERVAL 1 HOUR";
-        let paused = database.admin_conn().query_drop(pause);
-        paused.expect("root has the privilege");
+        database.run(pause);
         let before = token(database);
         release(database, &["--resume"]).expect(66, "", "init is not paused");
         assert_eq!(
@@ -182,21 +164,13 @@ fn paused_action_is_not_granted_when_a_dead_holders_lease_expires(flavour: Flavo
     let holder = Holder::start(database, &["--ttl", "3s"]);
     holder.running.crash();
     release(database, &["--pause", "1h"]).expect(0, "", "init is paused for 1h: ");
-    let mut admin = database.admin_conn();
-    eventually("the lease has expired", || {
-        let expired = "SELECT expires_at<UTC_TIMESTAMP(6) FROM dlock_lock";
-        admin.query_first(expired).expect("the row exists") == Some(true)
-    });
+    database.wait_until("expires_at<UTC_TIMESTAMP(6) FROM dlock_lock");
     let seen = status(database);
     assert_eq!(seen["state"], "expired", "{seen}");
     assert!(seen["takeover_in_ms"].as_u64() > Some(3_000_000), "{seen}");
-    Dlock::on(database, ["status", "--check", "init"])
-        .run()
-        .expect(75, "", "");
+    Dlock::on(database, ["status", "--check", "init"]).expect(75, "", "");
     // The timeout is longer than the time after which a contender takes over an expired lease.
-    Dlock::on(database, ["wait", "init", "--timeout=6s"])
-        .run()
-        .expect(75, "", "paused for another 59m");
+    Dlock::on(database, ["wait", "init", "--timeout=6s"]).expect(75, "", "paused for another 59m");
     try_once(database).expect(75, "", "paused for another 59m");
     release(database, &["--resume"]).expect(0, "", "init is resumed");
     try_once(database).expect(0, "ran\n", "");
@@ -205,23 +179,11 @@ fn paused_action_is_not_granted_when_a_dead_holders_lease_expires(flavour: Flavo
 #[test]
 fn release_without_the_right_to_kill_takes_effect_at_the_next_renewal() {
     everywhere(|database| {
-        let mut other = database.clone();
-        other.user = format!("other_{}", database.user);
-        let account = format!("'{}'@'%'", other.user);
-        let pattern = database.name.replace('_', "\\_");
-        for statement in [
-            format!("CREATE USER {account} IDENTIFIED BY '{}'", other.password),
-            format!("GRANT ALL ON `{pattern}`.* TO {account}"),
-        ] {
-            database
-                .admin_conn()
-                .query_drop(statement)
-                .expect("root has all privileges");
-        }
+        let other = database.account("other");
+        other.grant(&format!("ALL ON `{}`.*", other.name));
         // The lease is renewed every second.
         let holder = Holder::start(database, &["--ttl", "6s", "--grace", "1s"]);
-        let outcome = release(&other, &[]);
-        outcome.expect(0, "", "stops its command at its next renewal");
+        release(&other, &[]).expect(0, "", "stops its command at its next renewal");
         let outcome = holder.running.wait();
         outcome.expect(76, "", "lost init: released by alice (reason: it hangs)");
         assert!(!outcome.stderr.contains("has closed"), "{outcome:?}");
@@ -254,9 +216,11 @@ fn release_asks_for_confirmation_and_accepts_only_yes() {
     let database = shared(Flavour::MariaDb).database("release");
     let holder = Holder::start(&database, &["--grace", "1s"]);
     let before = token(&database);
-    Dlock::on(&database, ["release", "-a", "init"])
-        .run()
-        .expect(64, "", "stdin is not a terminal, so --yes is required");
+    Dlock::on(&database, ["release", "-a", "init"]).expect(
+        64,
+        "",
+        "stdin is not a terminal, so --yes is required",
+    );
     let mut terminal = Terminal::shell(&database);
     for answer in ["", "n", "yesterday"] {
         terminal.enters("$dlock release -a init; echo \"status $?\"");

@@ -4,9 +4,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mysql::prelude::Queryable;
 use serde_json::Value;
-use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::cli_runner::{Dlock, Running};
 use testkit::command::{Stage, read_message, write_message};
 use testkit::holder::{Holder, token};
 use testkit::proxy::{Fault, Kind, Proxy, Request, error_packet};
@@ -21,13 +20,8 @@ const LIMIT: Duration = Duration::from_millis(1500);
 /// Waits until `count` contenders wait on the server, which serves them in this order.
 #[track_caller]
 fn wait_for_waiters(database: &Database, count: u64) {
-    let mut admin = database.admin_conn();
-    let query = "SELECT COUNT(*) FROM information_schema.processlist \
-         WHERE db=DATABASE() AND state='User lock'";
-    eventually("the contenders wait on the server", || {
-        let waiting: Option<u64> = admin.query_first(query).expect("the list can be read");
-        waiting == Some(count)
-    });
+    let sessions = "information_schema.processlist WHERE db=DATABASE() AND state='User lock'";
+    database.wait_until(format!("COUNT(*)={count} FROM {sessions}"));
 }
 
 /// Returns a waiter for `init` that is connected through `proxy`.
@@ -85,12 +79,7 @@ fn reminder_contains_the_present_holder_and_costs_one_connection_and_one_stateme
         assert!(line["expires_in_ms"].as_i64() > Some(0), "{line}");
         terminal.sees("s for init: held by second, 2 ahead");
         // The holder, the three waiters and this query have one session each.
-        let mut admin = database.admin_conn();
-        eventually("the connections of the reads are closed", || {
-            let query = "SELECT COUNT(*) FROM information_schema.processlist WHERE db=DATABASE()";
-            let sessions = admin.query_first(query);
-            sessions.expect("the process list can be read") == Some(5_u64)
-        });
+        database.wait_until("COUNT(*)=5 FROM information_schema.processlist WHERE db=DATABASE()");
         for (waiter, proxy) in [text, json].into_iter().zip(proxies) {
             waiter.signal("TERM");
             assert_eq!(waiter.wait().status, Some(143));

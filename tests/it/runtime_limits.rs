@@ -38,12 +38,13 @@ fn command_over_max_runtime_is_stopped_with_exit_124_and_its_lease_is_released()
         // The lease is released, and a command that ends in time is not stopped.
         Dlock::on(&database, ["exec", "-n", "-a", "init", "--max-runtime"])
             .args(["1m", "--", "sh", "-c", "exit 3"])
-            .run()
             .expect(3, "", "");
     }
-    Dlock::new(["exec", "-a", "init", "--max-runtime", "0s", "--", "true"])
-        .run()
-        .expect(64, "", "must be longer than 0");
+    Dlock::new(["exec", "-a", "init", "--max-runtime", "0s", "--", "true"]).expect(
+        64,
+        "",
+        "must be longer than 0",
+    );
 }
 
 #[test]

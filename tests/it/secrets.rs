@@ -64,7 +64,7 @@ fn assert_no_secret(outcome: &Outcome, status: i32, what: &str) {
 fn database(flavour: Flavour) -> Database {
     let database = shared(flavour).database("secrets");
     let user = &database.user;
-    database.execute(format!(
+    database.run(format!(
         "ALTER USER '{user}'@'%' IDENTIFIED BY '{SENTINEL}'"
     ));
     database

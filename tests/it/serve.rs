@@ -11,7 +11,6 @@ mod security;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use mysql::prelude::Queryable;
 use serde_json::Value;
 use testkit::browser::{Browser, Look};
 use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
@@ -123,28 +122,16 @@ fn create_actions(database: &Database, prefix: &str, count: u32) {
         .map(|number| format!("('{prefix}{number}')"))
         .collect();
     let rows = rows.join(",");
-    change(
-        database,
-        &format!("INSERT INTO dlock_lock (action) VALUES {rows}"),
-    );
+    database.run(format!("INSERT INTO dlock_lock (action) VALUES {rows}"));
 }
 
 /// Creates 300 actions. The holder of `tenant-7` is frozen or cut off, and the other actions are free.
 #[track_caller]
 fn create_tenants(database: &Database) {
     create_actions(database, "tenant-", 300);
-    change(
-        database,
-        "UPDATE dlock_lock SET owner_id=REPEAT('x',16),holder='billing-7',host='billing-7.example',pid=4711,\
+    database.run("UPDATE dlock_lock SET owner_id=REPEAT('x',16),holder='billing-7',host='billing-7.example',pid=4711,\
          user='deploy',note='release 42',command='./close-books.sh',ttl_us=600000000,token=1795388683874802,\
          renewals=6,acquired_at=UTC_TIMESTAMP(6)-INTERVAL 25 MINUTE,\
          renewed_at=UTC_TIMESTAMP(6)-INTERVAL 280 SECOND,expires_at=UTC_TIMESTAMP(6)+INTERVAL 320 SECOND \
-         WHERE action='tenant-7'",
-    );
-}
-
-#[track_caller]
-fn change(database: &Database, statement: &str) {
-    let changed = database.admin_conn().query_drop(statement);
-    changed.expect("root has the privilege");
+         WHERE action='tenant-7'");
 }

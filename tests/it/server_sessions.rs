@@ -112,8 +112,7 @@ fn with_wait_the_lease_is_renewed_until_the_statement_ends_and_the_success_is_re
     scene.lock_record_until_waited(3);
     holder.wait().expect(0, "", "has ended");
     assert!(scene.is_updated(), "the statement was killed");
-    let again = scene.next(&["--once"]).run();
-    again.expect(0, "", "init was done by ");
+    scene.next(&["--once"]).expect(0, "", "init was done by ");
 }
 
 on_each_flavour!(statement_of_a_successful_command_continues);
@@ -146,8 +145,7 @@ fn next_command_starts_after_the_statement_of_a_dead_holder_has_ended(flavour: F
     let (holder, _) = scene.start_noted(exec, COMMAND);
     holder.crash();
     assert_eq!(scene.statements(), 1, "the statement outlives its client");
-    let outcome = scene.next(&[]).run();
-    outcome.expect(0, "0 statements\n", ENDED_EARLIER);
+    scene.next(&[]).expect(0, "0 statements\n", ENDED_EARLIER);
     let history = scene.dlock(["history", "init"]).run();
     let ended = "exit 0, ended 1 session ";
     assert!(history.stdout.contains(ended), "{history:#?}");
@@ -197,7 +195,7 @@ fn with_ignore_nothing_is_noted_or_awaited(flavour: Flavour) {
     signal(client, "KILL");
     holder.wait().expect(137, "", "");
     assert_eq!(scene.statements(), 1);
-    scene.next(&[]).run().expect(0, "1 statements\n", "");
+    scene.next(&[]).expect(0, "1 statements\n", "");
 
     // The monitor of a killed dlock does not wait either. Without -q, the contender may print that it waits.
     let exec = scene.exec().args(IGNORE).args(["--ttl", "10m"]);
@@ -210,6 +208,5 @@ fn with_ignore_nothing_is_noted_or_awaited(flavour: Flavour) {
     scene.crash(&SHORT);
     let next = scene.next(&IGNORE).run();
     next.expect(0, "3 statements\n", "init is held by");
-    let next = scene.next(&[]).run();
-    next.expect(0, "2 statements\n", ENDED_EARLIER);
+    scene.next(&[]).expect(0, "2 statements\n", ENDED_EARLIER);
 }

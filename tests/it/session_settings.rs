@@ -62,7 +62,7 @@ fn runs_renewals_and_waiters_end_as_on_a_server_with_the_defaults() {
             (&["--once"], "", "was done by"),
             (&["--once-per=1h"], "", "not run again within 1h"),
         ] {
-            exec(database, options).run().expect(0, stdout, stderr);
+            exec(database, options).expect(0, stdout, stderr);
         }
         let history = Dlock::on(database, ["history", "init"]).run();
         assert_eq!(history.stdout.matches("exit 0").count(), 3, "{history:?}");

@@ -5,21 +5,16 @@ use std::thread;
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
-use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::cli_runner::{Dlock, Running};
 use testkit::holder::Holder;
 use testkit::servers::{Database, Flavour, SESSIONS, Server, shared};
+use testkit::sql::Sql;
 
 /// Starts a holder of `init` and a waiter for `init`.
 fn holder_and_waiter(database: &Database) -> (Holder, Running) {
     let holder = Holder::on(database, &[]);
     let waiter = Dlock::on(database, ["exec", "-q", "-a", "init", "--", "true"]).start();
-    let mut admin = database.admin_conn();
-    eventually("the waiter has a queue entry", || {
-        let waiters: Option<u64> = admin
-            .query_first("SELECT COUNT(*) FROM dlock_waiter")
-            .expect("the tables exist");
-        waiters == Some(1)
-    });
+    database.wait_until("COUNT(*)=1 FROM dlock_waiter");
     (holder, waiter)
 }
 
@@ -51,21 +46,13 @@ fn four_byte_characters_in_the_process_list_hide_no_session() {
             let _ = busy.query_drop("SELECT SLEEP(60),'\u{1f469}'");
         });
         let mut admin = database.admin_conn();
-        let busy_session = format!(
-            "SELECT COUNT(*) FROM {SESSIONS} AS p WHERE id={session} AND info LIKE '%SLEEP(60)%'"
-        );
-        eventually("the statement is in the process list", || {
-            let found: Option<u64> = admin
-                .query_first(&busy_session)
-                .expect("root has all privileges");
-            found == Some(1)
-        });
+        admin.wait_until(format!(
+            "COUNT(*)=1 FROM {SESSIONS} AS p WHERE id={session} AND info LIKE '%SLEEP(60)%'"
+        ));
         assert_eq!(is_alive(&database), true, "{flavour}");
         let doctor = Dlock::on(&database, ["doctor"]).run();
         assert!(!doctor.stdout.contains("3854"), "{flavour}: {doctor:?}");
-        admin
-            .query_drop(format!("KILL {session}"))
-            .expect("root has all privileges");
+        admin.run(format!("KILL {session}"));
         busy_thread.join().expect("the thread ends");
         end(holder, waiter);
     }

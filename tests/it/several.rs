@@ -1,6 +1,5 @@
 //! Tests of `dlock exec` with several names: the command runs when all leases are held, and stops when one is lost.
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::holder::Holder;
 use testkit::on_each_flavour;
@@ -18,9 +17,8 @@ fn several(database: &Database, names: &[&str]) -> Dlock {
 /// Returns the tokens of `names` in the database.
 fn tokens<const N: usize>(database: &Database, names: [&str; N]) -> [u64; N] {
     names.map(|name| {
-        let query = "SELECT token FROM dlock_lock WHERE action=?";
-        let token = database.admin_conn().exec_first(query, (name,));
-        token.expect("the table exists").expect("the row exists")
+        let query = format!("SELECT token FROM dlock_lock WHERE action='{name}'");
+        database.value(query)
     })
 }
 
@@ -28,10 +26,7 @@ fn tokens<const N: usize>(database: &Database, names: [&str; N]) -> [u64; N] {
 fn held(database: &Database) -> Vec<String> {
     let query =
         "SELECT CAST(action AS CHAR) FROM dlock_lock WHERE owner_id IS NOT NULL ORDER BY action";
-    database
-        .admin_conn()
-        .query(query)
-        .expect("the table exists")
+    database.rows(query)
 }
 
 /// Starts a run with `names` whose command runs until the test ends it.
@@ -90,14 +85,8 @@ fn waiter_for_the_second_name_holds_the_first_one_for_many_leases(flavour: Flavo
         status.contains("held and renewing; the holder waits for web")
     });
     // The lease is renewed six times per ttl.
-    let mut admin = database.admin_conn();
-    eventually("the first lease is kept for two ttls", || {
-        let renewals = "SELECT renewals>12 FROM dlock_lock WHERE action='api'";
-        admin.query_first(renewals).expect("the table exists") == Some(true)
-    });
-    Dlock::on(&database, ["exec", "-n", "api", "--", "true"])
-        .run()
-        .expect(75, "", "api is held");
+    database.wait_until("renewals>12 FROM dlock_lock WHERE action='api'");
+    Dlock::on(&database, ["exec", "-n", "api", "--", "true"]).expect(75, "", "api is held");
     holder.end().expect(3, "", "");
     waiter.wait().expect(0, "both\n", "acquired web in");
     assert_eq!(held(&database), [""; 0], "{flavour}");
@@ -109,10 +98,9 @@ fn contender_that_does_not_get_all_leases_keeps_none() {
         let database = shared(flavour).database("several");
         let holder = holding(&database, &["web"]);
         for limit in ["--nonblock", "--wait=500ms"] {
-            let outcome = several(&database, &["api", "web"])
+            several(&database, &["api", "web"])
                 .args([limit, "--", "echo", "started"])
-                .run();
-            outcome.expect(75, "", "web is held by");
+                .expect(75, "", "web is held by");
             assert_eq!(held(&database), ["web"], "{flavour}");
         }
         // A signal ends the wait in the same way.
@@ -125,9 +113,7 @@ fn contender_that_does_not_get_all_leases_keeps_none() {
         assert_eq!(held(&database), ["web"], "{flavour}");
         // An operator revokes the first lease before the start.
         let waiter = waiter_for_web(&database);
-        Dlock::on(&database, ["release", "-y", "api"])
-            .run()
-            .expect(0, "", "is released");
+        Dlock::on(&database, ["release", "-y", "api"]).expect(0, "", "is released");
         waiter.wait().expect(76, "", "lost api: ");
         assert_eq!(held(&database), ["web"], "{flavour}");
         holder.end().expect(3, "", "");
@@ -139,11 +125,8 @@ fn loss_of_one_lease_stops_the_command_and_releases_the_others() {
     for lost in ["api", "web"] {
         let database = shared(Flavour::of_this_test()).database("several");
         let run = holding(&database, &["api", "web"]);
-        Dlock::on(&database, ["release", "-y", lost])
-            .run()
-            .expect(0, "", "is released");
-        let outcome = run.running.wait();
-        outcome.expect(76, "", &format!("lost {lost}: "));
+        Dlock::on(&database, ["release", "-y", lost]).expect(0, "", "is released");
+        run.running.wait().expect(76, "", &format!("lost {lost}: "));
         assert_eq!(held(&database), [""; 0]);
         let other = ["web", "api"][usize::from(lost == "web")];
         let history = Dlock::on(&database, ["history", other]).run().stdout;
@@ -218,11 +201,10 @@ fn check_checks_all_leases_or_the_one_that_is_named() {
         "$dlock" -q release -y web
         until [ "$stopped" ]; do sleep 0.1; done
         "$dlock" check; echo $?; "$dlock" check web; echo $?; "$dlock" check api; echo $?"#;
-    let outcome = several(&database, &["web", "api"])
+    several(&database, &["web", "api"])
         .env("dlock", env!("CARGO_BIN_EXE_dlock"))
         .args(["--ttl=3m", "--grace=1m", "--", "sh", "-c", script])
-        .run();
-    outcome.expect(76, "current\n2\n76\n76\n0\n", "lost web: ");
+        .expect(76, "current\n2\n76\n76\n0\n", "lost web: ");
 }
 
 #[test]
@@ -243,6 +225,6 @@ fn names_that_cannot_be_used_together_are_refused() {
         (&["-a=web", "-a=api", "--once-per=1h"], inside),
     ] {
         let exec = Dlock::new(["exec", "--url=mysql://nobody@127.0.0.1/nothing"]).args(options);
-        exec.args(["--", "true"]).run().expect(64, "", message);
+        exec.args(["--", "true"]).expect(64, "", message);
     }
 }

@@ -1,9 +1,10 @@
 //! Tests of leases with a limit above 1: `dlock exec --slots` and `--shared`.
 
 use std::time::{Duration, Instant};
+use testkit::cli_runner::eventually;
 
 use serde_json::{Value, json};
-use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::cli_runner::{Dlock, Running};
 use testkit::command::{Stage, read_message, write_message};
 use testkit::holder::status;
 use testkit::on_each_flavour;
@@ -60,18 +61,18 @@ impl Held {
 #[track_caller]
 fn is_refused(database: &Database, options: &[&str], message: &str) {
     let dlock = Dlock::on(database, ["exec", "init", "-n"]).args(options);
-    dlock.args(["--", "true"]).run().expect(75, "", message);
+    dlock.args(["--", "true"]).expect(75, "", message);
 }
 
 fn held(database: &Database) -> u64 {
-    database.row("SELECT COUNT(*) FROM dlock_slot WHERE owner_id IS NOT NULL")
+    database.value("SELECT COUNT(*) FROM dlock_slot WHERE owner_id IS NOT NULL")
 }
 
 #[track_caller]
 fn waits(database: &Database, count: u64) {
     let query = "SELECT COUNT(*) FROM dlock_waiter";
     eventually("the contenders wait", || {
-        database.row::<u64>(query) == count
+        database.value::<u64>(query) == count
     });
 }
 
@@ -123,7 +124,7 @@ fn each_command_gets_the_smallest_free_slot_up_to_the_smallest_limit() {
         // If the last holder could not free the record, it still says that leases are in slots.
         start(1, &["--shared"]).end();
         let idle = "UPDATE dlock_lock SET owner_id=REPEAT(CHAR(0),16),expires_at='9999-12-31'";
-        database.execute(idle);
+        database.run(idle);
         assert_eq!(status(&database)["state"], json!("free"), "{flavour}");
         let release = Dlock::on(&database, ["release", "init", "--yes"]).run();
         release.expect(66, "", "there is nothing to release: init is free");
@@ -136,7 +137,7 @@ fn each_command_gets_the_smallest_free_slot_up_to_the_smallest_limit() {
 
 #[track_caller]
 fn is_free(database: &Database) {
-    let count = database.row("SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL");
+    let count = database.value("SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL");
     assert_eq!((count, held(database)), (0_u64, 0));
 }
 
@@ -337,9 +338,9 @@ fn waiter_for_room_is_served_although_the_server_waits_for_an_hour(flavour: Flav
     let waiter = Dlock::on(&database, ["exec", "init", "--ttl=3s", "--", "true"]);
     let waiter = waiter.env("DLOCK_URL", url).start();
     let sleeps = format!(
-        "SELECT COUNT(*) FROM {SESSIONS} AS s WHERE info LIKE '%SELECT look FROM %' AND id<>CONNECTION_ID()"
+        "COUNT(*)>0 FROM {SESSIONS} AS s WHERE info LIKE '%SELECT look FROM %' AND id<>CONNECTION_ID()"
     );
-    eventually("the server waits", || database.row::<u64>(&sleeps) > 0);
+    eventually("the server waits", || database.value::<u64>(&sleeps) > 0);
     holders.into_iter().for_each(Held::end);
     assert_eq!(waiter.wait().status, Some(0));
 }

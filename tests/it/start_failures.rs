@@ -7,7 +7,7 @@ use std::path::Path;
 
 use testkit::cli_runner::{Dlock, Outcome};
 use testkit::command::Stage;
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::{Database, database};
 
 /// The program and the arguments of a short run.
 const RUN: [&str; 7] = [
@@ -19,10 +19,6 @@ const RUN: [&str; 7] = [
     "--",
     "true",
 ];
-
-fn database() -> Database {
-    shared(Flavour::of_this_test()).database("starting")
-}
 
 /// Runs `words` in a shell after `preparation`.
 #[track_caller]
@@ -113,11 +109,10 @@ fn closed_streams_and_an_empty_dev_prevent_neither_a_run_nor_a_hook() {
 
 #[test]
 fn hook_without_a_shell_is_reported_with_the_cause() {
-    let outcome = Dlock::on(&database(), ["exec", "-a", "init", "--on-event", ":", "--"])
+    Dlock::on(&database(), ["exec", "-a", "init", "--on-event", ":", "--"])
         .arg("/bin/true")
         .env("PATH", "/nonexistent")
-        .run();
-    outcome.expect(0, "", "PATH contains no sh");
+        .expect(0, "", "PATH contains no sh");
 }
 
 #[test]
@@ -149,6 +144,5 @@ fn program_that_the_kernel_cannot_execute_is_reported_and_releases_the_lock() {
         let outcome = Dlock::on(&database, ["exec", "-n", "-a", "init", "--", path]).run();
         outcome.expect(status, "", &format!("cannot run {path}: {why}"));
     }
-    let next = Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "true"]);
-    next.run().expect(0, "", "");
+    Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "true"]).expect(0, "", "");
 }

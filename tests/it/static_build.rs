@@ -60,13 +60,12 @@ fn static_dlock_keeps_the_lock_and_the_inherited_descriptors() {
         echo eight >&8
         exit 4
     "#;
-    let outcome = Dlock::of(Path::new("bash"), ["-c", script, "bash"])
+    Dlock::of(Path::new("bash"), ["-c", script, "bash"])
         .args([&appended, &report, &program])
         .args(["exec", "-q", "-a", "init", "--", "sh", "-c", command])
         .env("DLOCK_URL", database.url())
         .env("dlock", env!("CARGO_BIN_EXE_dlock"))
-        .run();
-    outcome.expect(4, "", "");
+        .expect(4, "", "");
     let read = |path: &Path| fs::read_to_string(path).expect("the command wrote the file");
     assert_eq!(read(&report), "held=75\n/etc/passwd\n", "{flavour}");
     assert_eq!(read(&appended), "eight\n", "{flavour}");

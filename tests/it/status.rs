@@ -3,9 +3,11 @@
 use mysql::prelude::Queryable;
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, Outcome};
+use testkit::each_server::set_up;
 use testkit::holder::Holder;
 use testkit::proxy::{Proxy, Request};
 use testkit::servers::{Database, Flavour, shared};
+use testkit::sql::Sql;
 
 /// Returns a database with three actions and the holder of `busy`. `done` is free, and the lease of `dead` has expired.
 fn scene(flavour: Flavour) -> (Database, Holder) {
@@ -16,17 +18,8 @@ fn scene(flavour: Flavour) -> (Database, Holder) {
     let insert = "INSERT INTO dlock_lock (action,token) VALUES ('done',1);\
          INSERT INTO dlock_lock (action,token,owner_id,holder,expires_at) \
          VALUES ('dead',1,REPEAT('x',16),'ghost/1',UTC_TIMESTAMP(6)-INTERVAL 90 SECOND)";
-    execute(&database, insert);
+    database.run(insert);
     (database, holder)
-}
-
-#[track_caller]
-fn execute(database: &Database, statements: &str) {
-    let mut admin = database.admin_conn();
-    for statement in statements.split(';') {
-        let executed = admin.query_drop(statement);
-        executed.unwrap_or_else(|error| panic!("{statement}: {error}"));
-    }
 }
 
 fn status(database: &Database, arguments: &[&str]) -> Outcome {
@@ -120,8 +113,7 @@ fn database_without_tables_exits_78_and_is_not_changed() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("status");
         status(&database, &[]).expect(78, "", "dlock setup");
-        let tables = database.admin_conn().query("SHOW TABLES");
-        let tables: Vec<String> = tables.expect("the tables can be listed");
+        let tables: Vec<String> = database.rows("SHOW TABLES");
         assert!(tables.is_empty(), "{tables:?}");
     }
 }
@@ -135,7 +127,7 @@ fn status_sends_one_request_and_needs_only_the_select_privilege() {
             "REVOKE ALL ON `{0}`.* FROM '{user}'@'%';GRANT SELECT ON `{0}`.* TO '{user}'@'%'",
             name.replace('_', "\\_")
         );
-        execute(&database, &grants);
+        database.run(&grants);
         for arguments in [
             &["busy"][..],
             &["never"],
@@ -179,9 +171,7 @@ fn status_does_not_read_free_actions() {
     /// Maximum number of rows that `status` may read, including rows of the server's system tables.
     const MAX_ROWS_READ: u64 = 5_000;
     for flavour in Flavour::ALL {
-        let database = shared(flavour).database("status");
-        let setup = Dlock::on(&database, ["setup", "-q"]).run();
-        setup.expect(0, "", "");
+        let database = set_up(flavour);
         let insert = format!(
             "INSERT INTO dlock_lock (action,token) WITH RECURSIVE digit AS \
              (SELECT 0 AS n UNION ALL SELECT n+1 FROM digit WHERE n<199) \
@@ -191,7 +181,7 @@ fn status_does_not_read_free_actions() {
              UPDATE dlock_lock SET paused_until=UTC_TIMESTAMP(6)+INTERVAL 1 DAY \
              WHERE action='job-8'"
         );
-        execute(&database, &insert);
+        database.run(&insert);
         let (outcome, request) = status_and_request(&database, &[]);
         let expected = [("job-7", "expired"), ("job-8", "paused")];
         assert_eq!(states(&outcome.stdout), expected, "{flavour}");
@@ -202,8 +192,7 @@ fn status_does_not_read_free_actions() {
             rows.for_each(|row| drop(row.expect("the request is SQL")));
         }
         drop(results);
-        let counts = admin.query("SHOW SESSION STATUS LIKE 'Handler_read%'");
-        let counts: Vec<(String, u64)> = counts.expect("root can read the status variables");
+        let counts: Vec<(String, u64)> = admin.rows("SHOW SESSION STATUS LIKE 'Handler_read%'");
         let rows: u64 = counts.iter().map(|(_, count)| count).sum();
         assert!(rows > 0 && rows < MAX_ROWS_READ, "{flavour}: {rows} rows");
     }
@@ -212,15 +201,13 @@ fn status_does_not_read_free_actions() {
 #[test]
 fn a_row_that_dlock_did_not_write_is_shown_as_odd_and_hides_no_other_row() {
     for flavour in Flavour::ALL {
-        let database = &shared(flavour).database("odd");
-        let setup = Dlock::on(database, ["setup", "-q"]).run();
-        setup.expect(0, "", "");
+        let database = &set_up(flavour);
         let names = ["fence", "flag", "good", "owner"];
         let insert = "INSERT INTO dlock_lock (action,token) VALUES ('fence',1),('flag',1),('good',1),('owner',1);\
              UPDATE dlock_lock SET min_hold=-1 WHERE action='flag';\
              UPDATE dlock_lock SET owner_id=x'01' WHERE action='owner';\
              UPDATE dlock_lock SET fenced=-1 WHERE action='fence'";
-        execute(database, insert);
+        database.run(insert);
         let locks = locks(database, &names);
         let diagnoses: Vec<&Value> = locks.iter().map(|lock| &lock["diagnosis"]).collect();
         assert_eq!(diagnoses, ["odd", "odd", "free", "odd"], "{locks:?}");

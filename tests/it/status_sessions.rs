@@ -1,12 +1,12 @@
 //! Tests of what `dlock status` shows about the command's sessions on the server.
 
 use mysql::Conn;
-use mysql::prelude::Queryable;
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
 use testkit::on_each_flavour;
 use testkit::proxy::{Fault, Kind, Proxy, Request, error_packet};
 use testkit::servers::{Database, Flavour, SESSIONS, shared};
+use testkit::sql::Sql;
 
 /// A statement that runs until its session is killed. It contains a control character, a secret, and text after the
 /// first 80 characters.
@@ -44,11 +44,11 @@ impl Scene {
             let session = scene.real_session();
             session.is_some_and(|(id, _)| {
                 let noted = format!("SELECT 1 FROM dlock_lock WHERE sessions LIKE '%{id}%'");
-                let noted: Option<u8> = scene.admin.query_first(noted).expect("the table exists");
+                let noted: Option<u8> = scene.admin.first(noted);
                 noted.is_some()
             })
         });
-        scene.execute(
+        scene.admin.run(
             "INSERT INTO dlock_lock (action,token,sessions) \
              SELECT 'left',token,sessions FROM dlock_lock WHERE action='init'",
         );
@@ -64,14 +64,6 @@ impl Scene {
         stdout(self.dlock(arguments).run())
     }
 
-    #[track_caller]
-    fn execute(&mut self, statements: &str) {
-        for statement in statements.split(';') {
-            let outcome = self.admin.query_drop(statement);
-            outcome.unwrap_or_else(|error| panic!("{statement}: {error}"));
-        }
-    }
-
     /// Returns the id and the client's address of the session that executes the statement.
     #[track_caller]
     fn real_session(&mut self) -> Option<(u64, String)> {
@@ -82,7 +74,7 @@ impl Scene {
              WHERE p.user='{}' AND p.info LIKE '%SLEEP(600)%'",
             self.database.user
         );
-        self.admin.query_first(query).expect("root may query it")
+        self.admin.first(query)
     }
 }
 
@@ -207,20 +199,11 @@ fn a_free_action_names_the_sessions_that_a_dead_holder_has_left(flavour: Flavour
     assert_eq!(fact(&status, "diagnosis"), expected);
     assert!(fact(&status, "session").contains(": Query ("), "{status}");
     // A session that the account cannot see is not shown as ended.
-    let mut other = scene.database.clone();
-    other.user = format!("o_{}", other.user);
-    let Database {
-        user,
-        password,
-        name,
-        ..
-    } = &other;
-    scene.execute(&format!(
-        "CREATE USER '{user}'@'%' IDENTIFIED BY '{password}';GRANT SELECT ON `{name}`.* TO '{user}'@'%'"
-    ));
+    let other = scene.database.account("o");
+    other.grant(&format!("SELECT ON `{}`.*", other.name));
     let hidden = ": ended, or not visible without the privilege PROCESS";
     left_session_is(&other, hidden, Value::Null);
-    scene.execute(&format!("GRANT PROCESS ON *.* TO '{user}'@'%'"));
+    other.grant("PROCESS ON *.*");
     left_session_is(&other, "", true);
 
     scene.holder.signal("TERM");
@@ -231,12 +214,12 @@ fn a_free_action_names_the_sessions_that_a_dead_holder_has_left(flavour: Flavour
         left_session_is(account, ": ended", false);
     }
     let restart = r#"UPDATE dlock_lock SET sessions=REPLACE(sessions,'"started":','"started":1')"#;
-    scene.execute(restart);
+    scene.admin.run(restart);
     let restarted = ": ended, because the server has restarted";
     left_session_is(&scene.database, restarted, false);
     let elsewhere =
         r#"UPDATE dlock_lock SET sessions=REPLACE(sessions,'"server":"','"server":"db-2.')"#;
-    scene.execute(elsewhere);
+    scene.admin.run(elsewhere);
     left_session_is(&scene.database, "", Value::Null);
     let status = scene.status(&["left"]);
     let server = " on server db-2.";

@@ -2,8 +2,7 @@
 
 use std::fs;
 
-use mysql::prelude::Queryable;
-use testkit::cli_runner::{Dlock, eventually};
+use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
 use testkit::holder::steal;
 use testkit::on_each_flavour;
@@ -18,9 +17,7 @@ fn prints_at_a_loss(database: &Database, dlock: Dlock, script: &str, printed: &s
     steal(database);
     let why = "lost init: init is held by a thief";
     running.wait().expect(76, printed, why);
-    let free = "UPDATE dlock_lock SET owner_id=NULL";
-    let freed = database.admin_conn().query_drop(free);
-    freed.expect("the row can be changed");
+    database.run("UPDATE dlock_lock SET owner_id=NULL");
 }
 
 #[test]
@@ -69,18 +66,15 @@ fn sigint_lets_the_client_of_the_server_kill_its_own_statement(flavour: Flavour)
         .arg(format!("--defaults-file={}", file.display()))
         .args(["-e", "SELECT SLEEP(60)"])
         .start();
-    let mut admin = database.admin_conn();
-    let query = format!(
-        "SELECT COUNT(*) FROM {SESSIONS} s WHERE user='{}' AND info LIKE 'SELECT SLEEP%'",
+    let statements = format!(
+        "{SESSIONS} s WHERE user='{}' AND info LIKE 'SELECT SLEEP%'",
         database.user
     );
-    let mut statements = || admin.query_first::<u64, _>(&query);
-    eventually("the server executes the statement", || {
-        matches!(statements(), Ok(Some(1)))
-    });
+    database.wait_until(format!("COUNT(*)=1 FROM {statements}"));
     steal(&database);
     let outcome = running.wait();
-    assert!(matches!(statements(), Ok(Some(0))), "{outcome:#?}");
+    let statements: u64 = database.value(format!("SELECT COUNT(*) FROM {statements}"));
+    assert_eq!(statements, 0, "{outcome:#?}");
     let message = match flavour {
         Flavour::MariaDb => "Ctrl-C -- query killed",
         Flavour::MySql => "^C -- query aborted",

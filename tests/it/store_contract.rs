@@ -8,7 +8,6 @@ use std::time::Duration;
 use dlock::lease::limit::Limit;
 use dlock::lease::{Grant, OwnerId, Token};
 use dlock::store::mysql::Database;
-use dlock::store::target::{Address, Secret, SslMode, Target, Tls};
 use dlock::store::{
     AcquireMode, Contender, EarlierSessions, FenceMode, Holder, NotePlace, NoteRequest, QueueLock,
     ReleaseRequest, RenewRequest, Request, Response, Store,
@@ -24,21 +23,6 @@ const TTL: Duration = Duration::from_secs(30);
 
 /// Returns a connection to `database`, and the contender with this number for the action `init`.
 fn connect(database: &servers::Database, number: u8) -> (Database, Contender) {
-    let target = Target {
-        address: Address::Tcp {
-            host: "127.0.0.1".to_owned(),
-            port: database.port,
-        },
-        user: database.user.clone(),
-        password: Some(Secret::new(database.password.clone())),
-        database: database.name.clone(),
-        tls: Tls {
-            mode: SslMode::Disabled,
-            chosen: true,
-            ca: None,
-            identity: None,
-        },
-    };
     let contender = Contender {
         action: "init".parse().expect("the name is valid"),
         holder: Holder {
@@ -52,7 +36,7 @@ fn connect(database: &servers::Database, number: u8) -> (Database, Contender) {
         fence: FenceMode::Unchanged,
         inside: None,
     };
-    let store = Database::new(target, Duration::from_secs(10), TTL);
+    let store = Database::new(database.target(database.port), Duration::from_secs(10), TTL);
     (store, contender)
 }
 
@@ -76,7 +60,7 @@ struct RealScene<'a>(&'a servers::Database);
 
 impl RealScene<'_> {
     fn change(&self, statement: &str) {
-        self.0.execute(statement);
+        self.0.run(statement);
     }
 }
 
@@ -227,8 +211,7 @@ fn tokens_increase_from_any_value_in_the_row_and_above_lost_grants_of_slots() {
     everywhere(|database, mut exclusive, _| {
         let first = exclusive.granted();
         assert_eq!(exclusive.release_grant(first), Response::Released);
-        let set_token =
-            |token: u64| database.execute(format!("UPDATE dlock_lock SET token={token}"));
+        let set_token = |token: u64| database.run(format!("UPDATE dlock_lock SET token={token}"));
         set_token(3);
         let second = exclusive.granted();
         assert!(second.token > first.token);
@@ -272,7 +255,7 @@ fn send_time_of_a_grant_is_that_of_the_attempt() {
         let entry = "INSERT INTO dlock_waiter SET action='init',owner_id=REPEAT('x',16),holder='dead',host='',pid=1,\
              user='',note='',polls=1,server='',session_id=1,account='',\
              enqueued_at=UTC_TIMESTAMP(6)-INTERVAL 1 DAY,last_seen_at=UTC_TIMESTAMP(6)-INTERVAL 1 DAY";
-        database.execute(entry);
+        database.run(entry);
         let proxy = Proxy::to(database.port);
         let mut through = database.clone();
         through.port = proxy.port();
@@ -288,7 +271,7 @@ fn send_time_of_a_grant_is_that_of_the_attempt() {
         let is_granted = matches!(response.outcome, Ok(Response::Granted(..)));
         let is_known = is_granted && response.could_grant;
         assert!(is_known, "{response:?}");
-        let left: u64 = database.row("SELECT COUNT(*) FROM dlock_waiter");
+        let left: u64 = database.value("SELECT COUNT(*) FROM dlock_waiter");
         assert_eq!(left, 0, "the entry was not removed");
         assert!(response.sent < executed, "{response:?}");
     });
@@ -307,7 +290,7 @@ fn late_renewal_does_not_change_a_lock_that_is_held_for_min_hold() {
         let released = one.send(&Request::Release(release));
         assert!(matches!(released, Response::Released), "{released:?}");
         let expires = || -> String {
-            database.row("SELECT CONCAT(expires_at,' ',ttl_us,' ',renewals) FROM dlock_lock")
+            database.value("SELECT CONCAT(expires_at,' ',ttl_us,' ',renewals) FROM dlock_lock")
         };
         let before = expires();
         let renew = Request::Renew(RenewRequest::new(grant, QueueLock::Unavailable));

@@ -18,7 +18,7 @@ fn two_jobs(flavour: Flavour) -> Database {
     }
     let hold = "UPDATE dlock_lock SET owner_id=REPEAT('x',16),server='elsewhere',\
                 renewed_at=UTC_TIMESTAMP(6),expires_at=UTC_TIMESTAMP(6)+INTERVAL 1 HOUR";
-    database.execute(hold);
+    database.run(hold);
     database
 }
 

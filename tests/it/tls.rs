@@ -17,6 +17,7 @@ use testkit::network::resolving;
 use testkit::on_each_flavour;
 use testkit::proxy::{Proxy, packet};
 use testkit::servers::{Database, Flavour, Server, shared};
+use testkit::sql::Sql;
 
 use crate::faults::on_each;
 
@@ -105,9 +106,9 @@ impl TlsServer {
     pub(crate) fn database(&self, require: &str) -> Database {
         let database = self.server.database("tls");
         let setup = Dlock::new(["setup"]).env("DLOCK_URL", database.socket_url());
-        setup.run().expect(0, "", "in place");
+        setup.expect(0, "", "in place");
         let user = &database.user;
-        database.execute(format!("ALTER USER '{user}'@'%' REQUIRE {require}"));
+        database.run(format!("ALTER USER '{user}'@'%' REQUIRE {require}"));
         database
     }
 }
@@ -165,7 +166,7 @@ fn each_ssl_mode_accepts_exactly_what_it_documents() {
     let variables = echo(&database, NAME, &[])
         .env("DLOCK_SSL_MODE", "VERIFY_IDENTITY")
         .env("DLOCK_SSL_CA", ca);
-    variables.run().expect(0, "ran\n", "");
+    variables.expect(0, "ran\n", "");
     let url = database.url_at(&format!("{NAME}:{}", database.port));
     let url = format!("{url}?ssl-mode=verify_identity&ssl-ca={ca}");
     let by_url = echo(&database, NAME, &[]).env("DLOCK_URL", url);
@@ -273,11 +274,9 @@ fn server_that_requires_tls_is_reported_with_the_option_to_set() {
         for require in ["NONE", "SSL"] {
             let database = tls.database(require);
             for options in [&[][..], &["--ssl-mode", "disabled"]] {
-                let outcome = echo(&database, "127.0.0.1", options).run();
-                outcome.expect(77, "", "--ssl-mode");
+                echo(&database, "127.0.0.1", options).expect(77, "", "--ssl-mode");
             }
-            let with_tls = echo(&database, "127.0.0.1", &["--ssl-mode", "required"]);
-            with_tls.run().expect(0, "ran\n", "");
+            echo(&database, "127.0.0.1", &["--ssl-mode", "required"]).expect(0, "ran\n", "");
         }
     }
 }
@@ -309,7 +308,8 @@ fn certificates_that_mysql_generates_satisfy_verify_ca() {
 #[track_caller]
 fn logs_in_with(database: &Database, plugin: &str) {
     let user = &database.user;
-    let found: String = database.row(format!("SELECT plugin FROM mysql.user WHERE user='{user}'"));
+    let found: String =
+        database.value(format!("SELECT plugin FROM mysql.user WHERE user='{user}'"));
     assert_eq!(found, plugin);
 }
 
@@ -337,7 +337,7 @@ fn caching_sha2_password_works_uncached_and_cached_on_every_transport() {
                 mode,
             ];
             let exec = Dlock::new(exec).args(["--", "echo", "ran"]);
-            exec.env("DLOCK_URL", &url).run().expect(0, "ran\n", "");
+            exec.env("DLOCK_URL", &url).expect(0, "ran\n", "");
         }
     }
     let sessions = proxy.sessions();
@@ -356,10 +356,9 @@ fn mysql_native_password_works_with_and_without_tls() {
         (tls.database("NONE"), "required"),
     ] {
         logs_in_with(&database, "mysql_native_password");
-        let exec = echo(&database, "127.0.0.1", &["--ssl-mode", mode]);
-        exec.run().expect(0, "ran\n", "");
+        echo(&database, "127.0.0.1", &["--ssl-mode", mode]).expect(0, "ran\n", "");
         let socket = echo(&database, "", &[]).env("DLOCK_URL", database.socket_url());
-        socket.run().expect(0, "ran\n", "");
+        socket.expect(0, "ran\n", "");
     }
 }
 
@@ -464,8 +463,7 @@ fn driver_alone_accepts_data_injected_before_tls() {
 
         let proxy = injecting(tls, &forged_row());
         let mut conn = injected(tls, &database, &proxy);
-        let row = conn.query_first("SELECT never");
-        let row: Option<mysql::Row> = row.expect("the driver accepts the forged response");
+        let row: Option<mysql::Row> = conn.first("SELECT never");
         let action: Option<String> = row.expect("the query returns a row").get("action");
         assert_eq!(action.as_deref(), Some("init"), "{flavour}");
     }

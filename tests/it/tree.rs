@@ -10,7 +10,7 @@ use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::{Stage, Witness, is_alive, only_child, read_message, signal, write_message};
 use testkit::compiler::preload;
 use testkit::proxy::{AcceptMode, Flow, Proxy};
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::{Database, database};
 
 /// A command with three descendants that ignore stop requests: a child, a child in a separate session, and an orphan in
 /// a third session. The command locks the witness `$1`, writes its process id and the process id of its parent to `$2`,
@@ -89,10 +89,6 @@ impl Holder {
     }
 }
 
-fn database() -> Database {
-    shared(Flavour::of_this_test()).database("tree")
-}
-
 const MONITOR_KILLED: &str = "the monitor of init was killed; killing the command";
 
 #[test]
@@ -123,7 +119,7 @@ fn dead_children_of_a_command_are_not_reported() {
     // The command ends when its child is dead, and does not reap it.
     let script = r#"exit if !($p = fork); 1 until open(F, "/proc/$p/stat") && <F> =~ /\) Z/"#;
     let exec = ["exec", "-a", "init", "--", "perl", "-e", script];
-    Dlock::on(&database(), exec).run().expect(0, "", "");
+    Dlock::on(&database(), exec).expect(0, "", "");
 }
 
 #[test]
@@ -275,9 +271,11 @@ fn lease_is_kept_until_an_unkillable_process_dies_unless_a_third_stop_request_ar
     eventually("dlock has exited", || {
         !is_alive(&holder.running.pid().to_string())
     });
-    Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "echo", "ran"])
-        .run()
-        .expect(75, "", "init is held by");
+    Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "echo", "ran"]).expect(
+        75,
+        "",
+        "init is held by",
+    );
     fs::remove_file(&immortal).expect("the file can be removed");
     let text = "is still alive and was left behind; init is free when its lease expires";
     holder.running.wait().expect(76, "", text);

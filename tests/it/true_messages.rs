@@ -27,8 +27,7 @@ fn released_holder_reads_one_message_and_nobody_is_next_while_the_action_is_paus
 
     release(&database, &["--pause=1h", "--operator=eve"]);
     let waiter = ["exec", "-a", "init", "-w", "50ms", "--", "true"];
-    let outcome = Dlock::on(&database, waiter).run();
-    outcome.expect(75, "", "init is paused for another 59m");
+    let outcome = Dlock::on(&database, waiter).expect(75, "", "init is paused for another 59m");
     assert!(!outcome.stderr.contains("next"), "{outcome:#?}");
 }
 

@@ -16,7 +16,7 @@ use testkit::cli_runner::Dlock;
 use testkit::holder::Holder;
 use testkit::servers::{Database, Flavour, shared};
 
-use crate::doctor::{Findings, execute};
+use crate::doctor::Findings;
 use crate::faults::on_each;
 use crate::mutants::{VARIABLE, program};
 
@@ -45,7 +45,7 @@ fn recorded(database: &Database) -> Vec<(u32, u32)> {
 fn definitions(database: &Database) -> Vec<String> {
     let tables = database.rows("SHOW TABLES").into_iter();
     let definition = |table: String| {
-        let (_, text): (String, String) = database.row(format!("SHOW CREATE TABLE {table}"));
+        let (_, text): (String, String) = database.value(format!("SHOW CREATE TABLE {table}"));
         let lines = text.lines().filter(|line| !line.starts_with(')'));
         lines.collect::<Vec<_>>().join("\n")
     };
@@ -75,13 +75,12 @@ fn tables_that_are_too_old_or_too_new_are_refused_and_not_changed() {
         assert_eq!(definitions(&database), before, "{flavour}");
         assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
 
-        next(&database, ["setup", "-q"]).run().expect(0, "", "");
-        execute(&database, "UPDATE dlock_schema SET min_version=4");
+        next(&database, ["setup", "-q"]).expect(0, "", "");
+        database.run("UPDATE dlock_schema SET min_version=4");
         let before = definitions(&database);
         let new = "the tables need a dlock with schema version 4 or later, but this dlock has 3: use a newer dlock";
         for words in [exec, "status", "setup"] {
-            let dlock = Dlock::on(&database, words.split(' '));
-            dlock.run().expect(78, "", new);
+            Dlock::on(&database, words.split(' ')).expect(78, "", new);
         }
         assert_eq!(definitions(&database), before, "{flavour}");
         assert_eq!(recorded(&database), [(4, 4)], "{flavour}");
@@ -107,7 +106,7 @@ fn tables_without_one_version_are_not_used_and_setup_changes_no_row() {
             (second, "use a newer dlock"),
             ("DELETE FROM dlock_schema", "run dlock setup"),
         ] {
-            database.execute(change);
+            database.run(change);
             let new = "exec -a new -- echo ran";
             for words in [exec, new, "status", "history", "forget -a init --once"] {
                 run(words).expect(78, "", advice);
@@ -130,7 +129,7 @@ fn holders_and_waiters_stop_if_the_tables_begin_to_need_a_newer_program() {
         let lost = Holder::on(&database, &["--action=lost", "--ttl=6s"]);
         let waiter = Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
         waiter.wait_for_output("init is held by");
-        execute(&database, "UPDATE dlock_schema SET version=4,min_version=4");
+        database.run("UPDATE dlock_schema SET version=4,min_version=4");
         healthy.end().expect(3, "", "");
         // The waiter checks the version again when its turn comes.
         waiter.wait().expect(78, "", "use a newer dlock");
@@ -149,10 +148,10 @@ fn an_older_program_works_with_columns_that_it_does_not_know() {
         for table in tables {
             for place in ["FIRST", ""] {
                 let column = format!("newer_{} VARBINARY(9) NOT NULL DEFAULT 'x'", place.len());
-                database.execute(format!("ALTER TABLE {table} ADD {column} {place}"));
+                database.run(format!("ALTER TABLE {table} ADD {column} {place}"));
             }
         }
-        execute(&database, "UPDATE dlock_schema SET version=9");
+        database.run("UPDATE dlock_schema SET version=9");
         let before = definitions(&database);
         let newer = "have schema version 9, newer than 3 of this dlock";
         let pause = "release -a init --yes --pause 1h --reason test";

@@ -1,10 +1,10 @@
 //! Tests of `dlock wait`, which waits for an action or a success without contending for the lock.
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Outcome};
 use testkit::holder::Holder;
 use testkit::proxy::{Flow, Proxy};
 use testkit::servers::{Database, Flavour, shared};
+use testkit::sql::Sql;
 
 /// A database, and a second account that can only read this database.
 struct Scene {
@@ -21,10 +21,7 @@ impl Scene {
             "GRANT SELECT ON `{}`.* TO '{}'@'%'",
             database.name, reader.user
         );
-        server
-            .admin()
-            .query_drop(grant)
-            .expect("the privileges can be granted");
+        server.run(grant);
         reader.name.clone_from(&database.name);
         Self { database, reader }
     }
@@ -52,13 +49,13 @@ fn everywhere(test: impl Fn(&Scene)) {
 #[test]
 fn read_only_account_waits_until_the_action_is_free() {
     everywhere(|scene| {
-        scene.wait(&["init"]).run().expect(78, "", "dlock setup");
+        scene.wait(&["init"]).expect(78, "", "dlock setup");
         let holder = scene.holder();
         let waiter = scene.wait(&["init"]).start();
         waiter.wait_for_output("dlock: waiting: init is held by web-1 (token ");
         holder.end().expect(3, "", "");
         assert_eq!(waiter.wait().status, Some(0));
-        scene.wait(&["-a", "init"]).run().expect(0, "", "");
+        scene.wait(&["-a", "init"]).expect(0, "", "");
         let never = scene.wait(&["never"]).run();
         never.expect(0, "", "never is unknown");
     });
@@ -80,8 +77,8 @@ fn wait_done_waits_for_a_success_of_a_free_action() {
         assert!(!waiter.is_over(), "dlock wait exited before a success");
         scene.exec("--once=v1", "true").expect(0, "", "");
         assert_eq!(waiter.wait().status, Some(0));
-        scene.wait(&["init", "--done=v1"]).run().expect(0, "", "");
-        scene.wait(&["init", "--done"]).run().expect(0, "", "");
+        scene.wait(&["init", "--done=v1"]).expect(0, "", "");
+        scene.wait(&["init", "--done"]).expect(0, "", "");
     });
 }
 
@@ -124,16 +121,14 @@ fn wait_reconnects_and_exits_69_if_the_server_is_unreachable() {
         let mut admin = scene.database.admin_conn();
         let user = &scene.reader.user;
         let query = format!("SELECT id FROM information_schema.processlist WHERE user='{user}'");
-        let sessions: Vec<u64> = admin.query(query).expect("the sessions can be read");
+        let sessions: Vec<u64> = admin.rows(query);
         assert_eq!(sessions.len(), 1, "{sessions:?}");
-        let killed = admin.query_drop(format!("KILL {}", sessions[0]));
-        killed.expect("the session can be killed");
+        admin.run(format!("KILL {}", sessions[0]));
         holder.end().expect(3, "", "");
         assert_eq!(waiter.wait().status, Some(0));
         scene
             .wait(&["init", "--connect-timeout=0"])
             .env("DLOCK_URL", scene.reader.url_through(1))
-            .run()
             .expect(69, "", "cannot reach 127.0.0.1:1");
     });
 }

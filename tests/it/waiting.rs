@@ -1,11 +1,11 @@
 //! Tests of waiters: how long a waiter waits, which messages it prints, and how it exits.
 
-use mysql::prelude::Queryable;
-use testkit::cli_runner::{Dlock, eventually};
+use testkit::cli_runner::Dlock;
 use testkit::command::{signal, write_message};
-use testkit::holder::{Holder, token, wait_for_row};
+use testkit::holder::{Holder, token};
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, Server, shared};
+use testkit::sql::Sql;
 
 fn echo(database: &Database, options: &[&str]) -> Dlock {
     Dlock::on(database, ["exec", "-a", "init"])
@@ -28,13 +28,12 @@ fn contender_that_does_not_wait_prints_the_holder() {
         (&["-n", "-E", "0"], 0, why),
         (&["-n", "-E", "0", "-q"], 0, ""),
     ] {
-        let outcome = echo(&database, options).run();
-        outcome.expect(status, "", why);
+        let outcome = echo(&database, options).expect(status, "", why);
         let has_note = outcome.stderr.contains("release 42");
         assert_eq!(has_note, !why.is_empty(), "{outcome:?}");
     }
     assert_eq!(holder.end().status, Some(3));
-    echo(&database, &["-n"]).run().expect(0, "ran\n", "");
+    echo(&database, &["-n"]).expect(0, "ran\n", "");
 }
 
 on_each_flavour!(waiter_takes_over_from_a_killed_holder);
@@ -55,19 +54,13 @@ fn new_contender_takes_over_an_expired_lease_immediately(flavour: Flavour) {
     let holder = Holder::on(&database, &["--ttl=5m"]);
     holder.running.crash();
     let mut admin = database.admin_conn();
-    let sessions = format!(
-        "SELECT COUNT(*) FROM information_schema.processlist WHERE user='{}'",
-        database.user
-    );
-    eventually("the holder's session has ended", || {
-        let sessions = admin.query_first(&sessions);
-        sessions.expect("root sees all sessions") == Some(0_u64)
-    });
+    let user = &database.user;
+    let condition = format!("COUNT(*)=0 FROM information_schema.processlist WHERE user='{user}'");
+    admin.wait_until(condition);
     // The lease has not expired.
     let contender = || echo(&database, &["-n"]).run();
     contender().expect(75, "", "init is held by");
-    let expire = "UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 SECOND";
-    admin.query_drop(expire).expect("the row can be changed");
+    admin.run("UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 SECOND");
     contender().expect(0, "ran\n", "");
 }
 
@@ -80,7 +73,7 @@ fn waiter_and_holder_survive_a_server_restart_and_a_contender_waits_for_a_server
     waiter.wait_for_output("init is held by");
     server.restart();
     // The holder must reconnect before its command ends.
-    wait_for_row(&database, "renewals>0");
+    database.wait_until("renewals>0 FROM dlock_lock");
     write_message(&holder.go(), "on");
     let outcome = holder.running.wait();
     assert_eq!((outcome.status, outcome.stdout.as_str()), (Some(3), ""));

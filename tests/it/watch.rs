@@ -10,8 +10,10 @@ mod screen;
 use std::num::NonZero;
 
 use mysql::prelude::Queryable;
-use testkit::cli_runner::{Dlock, eventually};
-use testkit::servers::{Database, Flavour, shared};
+use testkit::cli_runner::eventually;
+use testkit::each_server::set_up;
+use testkit::servers::{Database, Flavour};
+use testkit::sql::Sql;
 use testkit::terminal::Terminal;
 
 /// A terminal and an emulator that renders the output of the terminal, as a user sees the screen.
@@ -150,9 +152,7 @@ fn size(number: u16) -> NonZero<u16> {
 /// Creates a database with thirty actions with ages of several days, so that the screen does not change during a test. One
 /// of the actions has waiters.
 fn thirty_actions() -> Database {
-    let database = shared(Flavour::of_this_test()).database("watch");
-    let setup = Dlock::on(&database, ["setup", "-q"]).run();
-    setup.expect(0, "", "");
+    let database = set_up(Flavour::of_this_test());
     let mut admin = database.admin_conn();
     let days = "+INTERVAL 90 MINUTE+INTERVAL 5 DAY";
     let ago = "-INTERVAL 90 MINUTE-INTERVAL 5 DAY";
@@ -185,8 +185,7 @@ fn thirty_actions() -> Database {
              enqueued_at=UTC_TIMESTAMP(6)-INTERVAL 1530 MINUTE,\
              last_seen_at=UTC_TIMESTAMP(6)+INTERVAL 1 DAY"
         );
-        let inserted = admin.query_drop(insert);
-        inserted.expect("the row can be inserted");
+        admin.run(insert);
     }
     database
 }

@@ -8,6 +8,7 @@ use testkit::arguments::random;
 use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
 use testkit::servers::{Flavour, Server};
+use testkit::sql::Sql;
 
 use crate::app_database::AppDatabase;
 use crate::checks::{Fate, KillKind, Round};
@@ -37,9 +38,8 @@ impl<'a> Alters<'a> {
         let app = AppDatabase::new(server, options);
         let (rows, time) = (options.scale.alter_rows, options.scale.alter_time);
         let mut admin = app.admin();
-        for statement in [CREATE_PLANS.to_owned(), insert_plans(rows)] {
-            admin.query_drop(statement).expect("the table is new");
-        }
+        admin.run(CREATE_PLANS);
+        admin.run(insert_plans(rows));
         Self {
             server,
             options,

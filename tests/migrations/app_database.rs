@@ -6,6 +6,7 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, eventually};
 use testkit::servers::{Database, Server};
+use testkit::sql::Sql;
 
 use crate::options::Options;
 use crate::sessions::sessions;
@@ -24,16 +25,10 @@ impl AppDatabase {
         let dlock = server.database("migrations");
         let name = format!("{}_app", dlock.name);
         let pattern = name.replace('_', "\\_");
-        let mut admin = dlock.admin_conn();
-        for statement in [
-            format!("CREATE DATABASE {name}"),
-            format!("GRANT ALL ON `{pattern}`.* TO '{}'@'%'", dlock.user),
-        ] {
-            admin.query_drop(statement).expect("the name is new");
-        }
+        dlock.run(format!("CREATE DATABASE {name}"));
+        dlock.grant(&format!("ALL ON `{pattern}`.*"));
         Dlock::of(&options.dlock, ["setup", "-q"])
             .env("DLOCK_URL", dlock.url())
-            .run()
             .expect(0, "", "");
         Self { dlock, name }
     }
@@ -42,24 +37,18 @@ impl AppDatabase {
     /// wait for a statement of the application for seconds.
     pub(crate) fn admin(&self) -> Conn {
         let mut admin = self.dlock.admin_conn();
-        let select = format!("USE {}", self.name);
-        admin.query_drop(select).expect("the database exists");
-        admin
-            .query_drop("SET SESSION lock_wait_timeout = 20")
-            .expect("the variable exists");
+        admin.run(format!(
+            "USE {}; SET SESSION lock_wait_timeout = 20",
+            self.name
+        ));
         admin
     }
 
     /// Waits until the record of the lock contains the sessions of the holder's command, or the holder has no lease. dlock
     /// needs up to 0.2 s for this on an idle machine, and does not promise to end the session if it is killed before.
     pub(crate) fn wait_until_recorded(&self) {
-        let mut admin = self.dlock.admin_conn();
-        let query =
-            "SELECT COUNT(*) FROM dlock_lock WHERE owner_id IS NOT NULL AND sessions IS NULL";
-        eventually("the record contains the sessions", || {
-            let missing: Option<u32> = admin.query_first(query).expect("dlock has its tables");
-            missing == Some(0)
-        });
+        let missing = "dlock_lock WHERE owner_id IS NOT NULL AND sessions IS NULL";
+        self.dlock.wait_until(format!("COUNT(*)=0 FROM {missing}"));
     }
 
     /// Ends the sessions that the round has left in the application's database.

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use mysql::prelude::Queryable;
 use testkit::arguments::random;
 use testkit::cli_runner::{Dlock, Running};
 use testkit::command::Stage;
 use testkit::servers::Server;
+use testkit::sql::Sql;
 
 use crate::app_database::AppDatabase;
 use crate::checks::{Fate, KillKind, Replica, Round};
@@ -188,7 +188,7 @@ impl<'a> Migrations<'a> {
         if progress.has_currency {
             let wrong = "SELECT COUNT(*) FROM plans \
                 WHERE currency <> 'EUR' OR price_cents <> 100 OR name NOT LIKE 'plan %'";
-            let wrong: Option<u32> = admin.query_first(wrong).expect("the table has the columns");
+            let wrong: Option<u32> = admin.first(wrong);
             if wrong != Some(0) {
                 differences.push(format!("{wrong:?} rows are wrong"));
             }

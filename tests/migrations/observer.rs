@@ -11,8 +11,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use mysql::Conn;
-use mysql::prelude::Queryable;
 use testkit::command::Stage;
+use testkit::sql::Sql;
 
 use crate::app_database::AppDatabase;
 use crate::checks::NextStart;
@@ -155,10 +155,7 @@ impl Shared {
             let is_altering = found.iter().any(|it| is_add_currency(&it.statement));
             let is_first = is_altering && self.locked().altering.is_none();
             if is_first && let Some(reader) = &mut *locked(reader) {
-                let read = ["START TRANSACTION", "SELECT id FROM plans LIMIT 1"];
-                for statement in read {
-                    reader.query_drop(statement).expect("the table exists");
-                }
+                reader.run("START TRANSACTION; SELECT id FROM plans LIMIT 1");
             }
             let mut state = self.locked();
             if is_first {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use mysql::Conn;
-use mysql::prelude::Queryable;
 use testkit::repository;
 use testkit::servers::{Flavour, fetched};
+use testkit::sql::Sql;
 
 /// A migration tool with a project in `examples/migrations/` and larger migrations in `projects`.
 #[derive(Debug)]
@@ -94,10 +94,7 @@ impl Tool {
 
     /// Reads the state of the schema `name`, which is also the schema of the connection.
     pub(crate) fn progress(&self, admin: &mut Conn, name: &str) -> Progress {
-        let mut count = |query: &str| -> u32 {
-            let count = admin.query_first(query).expect("the query is correct");
-            count.expect("the query returns a row")
-        };
+        let mut count = |query: &str| -> u32 { admin.value(query) };
         let exists = |table: &str| {
             format!(
                 "SELECT COUNT(*) FROM information_schema.tables \

@@ -6,13 +6,13 @@ use dlock::lease::limit::Limit;
 use dlock::lease::{OwnerId, Token};
 use dlock::store::session::{SLOTS_MARK, SessionNote};
 use mysql::Row;
-use mysql::prelude::Queryable;
 
 use super::ServerSide;
 use crate::model_side::owner_id_of;
 use crate::observed::{LeaseRow, Rows, UNKNOWN, is_lease, ticks_left};
 use crate::server::Session;
 use crate::step::CONTENDERS;
+use testkit::sql::Sql;
 
 /// The columns that `dlock_lock` and `dlock_slot` have in common.
 const LEASE: &str = "token,HEX(owner_id),renewals,has_queue_lock,session_id,revoked_at IS NOT NULL,\
@@ -26,7 +26,7 @@ impl ServerSide {
             "SELECT 0 AS slot,NULL,{LEASE} FROM dlock_lock WHERE action='{action}' UNION ALL \
              SELECT slot,slots,{LEASE} FROM dlock_slot WHERE action='{action}' ORDER BY slot"
         );
-        let leases: Vec<Row> = self.admin.query(leases).expect("the leases can be read");
+        let leases: Vec<Row> = self.admin.rows(leases);
         let mut tokens: Vec<u64> = leases.iter().map(|row| column(row, 2)).collect();
         tokens.sort_unstable();
         for token in tokens {
@@ -51,8 +51,7 @@ impl ServerSide {
             owners("dlock-handoff"),
             owners("dlock-holder"),
         );
-        let row: Option<Row> = self.admin.query_first(query).expect("the row can be read");
-        let row = row.expect("the row exists");
+        let row: Row = self.admin.value(query);
         let session_or_foreign = |id: Option<u64>| {
             let foreign = Session::current(usize::MAX);
             id.map(|_| self.session(id).unwrap_or(foreign))

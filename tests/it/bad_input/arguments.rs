@@ -85,8 +85,7 @@ fn an_incomplete_command_line_is_rejected_and_corrected() {
         ("exec -a init -a other true", marker),
         ("run", "tip: did you mean dlock exec NAME -- COMMAND?"),
     ] {
-        let outcome = Dlock::new(words.split(' ')).run();
-        outcome.expect(64, "", why);
+        Dlock::new(words.split(' ')).expect(64, "", why);
     }
     Dlock::new([""; 0]).run().expect(64, "", "Usage");
 
@@ -140,7 +139,7 @@ fn unusual_names_are_accepted_and_compared_as_bytes() {
             free(&database, name);
         }
         let run = Dlock::on(&database, ["exec", "--nonblock", "--action=-"]);
-        run.args(["--", "true"]).run().expect(0, "", "");
+        run.args(["--", "true"]).expect(0, "", "");
         refused(exec(&database, "Init"), 75, "Init is held by");
         assert_eq!(actions(&database).len(), names.len() + 2, "{flavour}");
         for (words, shown) in [

@@ -51,7 +51,7 @@ fn an_unusable_file_is_a_configuration_error() {
     // The file is accepted after its mode is changed.
     set_mode(0o600);
     let exec = run("--defaults-file", &open).args(["--", "true"]);
-    exec.run().expect(0, "", "");
+    exec.expect(0, "", "");
 }
 
 #[test]
@@ -72,8 +72,7 @@ fn a_command_that_cannot_run_is_reported_before_dlock_connects() {
         (Path::new("/"), 126, "cannot run /: "),
     ] {
         let exec = Dlock::through(&database, proxy.port(), ["exec", "-a", "init", "--"]);
-        let outcome = exec.arg(command).run();
-        outcome.expect(status, "", why);
+        let outcome = exec.arg(command).expect(status, "", why);
         let is_line = outcome.stderr.starts_with("dlock: ") && outcome.stderr.lines().count() == 1;
         assert!(is_line, "{outcome:#?}");
     }

@@ -31,8 +31,7 @@ fn requests(database: &Database, proxy: &Proxy, action: &str) -> Vec<Request> {
 /// Creates the tables and the row of `init`. Returns a proxy to the server.
 #[track_caller]
 fn with_row(database: &Database) -> Proxy {
-    let exec = Dlock::on(database, ["exec", "-q", "-a", "init", "--", "true"]);
-    exec.run().expect(0, "", "");
+    Dlock::on(database, ["exec", "-q", "-a", "init", "--", "true"]).expect(0, "", "");
     Proxy::to(database.port)
 }
 
@@ -58,7 +57,7 @@ fn an_exec_costs_one_connection_and_two_packets() {
         // loopback and connects a second time through the socket.
         let user = &database.user;
         let limit = "WITH MAX_CONNECTIONS_PER_HOUR 2";
-        database.execute(format!("ALTER USER '{user}'@'%' {limit}"));
+        database.run(format!("ALTER USER '{user}'@'%' {limit}"));
         let run = || {
             let exec = ["exec", "-a", "init", "--connect-timeout", "0", "--", "true"];
             Dlock::on(&database, exec).run()

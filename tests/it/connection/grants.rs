@@ -4,7 +4,6 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use testkit::cli_runner::{Dlock, eventually};
-use testkit::clusters::run;
 use testkit::holder::{Holder, renewals};
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, Server, shared};
@@ -19,7 +18,7 @@ fn account(database: &Database, name: &str, grants: &[String]) -> Database {
     let account = account_without_grants(database, name);
     let name = format!("'{}'@'%'", account.user);
     for statement in grants {
-        database.execute(statement.replace("ACCOUNT", &name));
+        database.run(statement.replace("ACCOUNT", &name));
     }
     account
 }
@@ -49,8 +48,7 @@ fn the_printed_grants_are_enough_for_setup_exec_and_status() {
         let database = shared(flavour).database("grants");
         let [for_exec, for_setup] = printed_grants(&database);
         let admin = account(&database, "admin", &for_setup);
-        let setup = Dlock::on(&admin, ["setup"]).run();
-        setup.expect(0, "", "the tables are in place");
+        Dlock::on(&admin, ["setup"]).expect(0, "", "the tables are in place");
 
         let limited = account(&database, "limited", &for_exec);
         let holder = Holder::on(&limited, &["--ttl", "8s"]);
@@ -68,7 +66,7 @@ fn the_printed_grants_are_enough_for_setup_exec_and_status() {
         for (account, shown) in [(&reader, "tables and the grants"), (&powerless, "grants")] {
             let exec = Dlock::on(account, ["exec", "-a", "init", "--", "true"]);
             let advice = format!("dlock setup --print shows the {shown}");
-            exec.run().expect(77, "", &advice);
+            exec.expect(77, "", &advice);
         }
     });
 }
@@ -144,7 +142,7 @@ fn execute_printout(server: &Server, options: &[&str], client: &[&str]) {
 on_each_flavour!(the_printed_statements_can_be_executed_on_a_fresh_server);
 fn the_printed_statements_can_be_executed_on_a_fresh_server(flavour: Flavour) {
     let server = Server::start(flavour, &[]);
-    run(&server, "CREATE DATABASE app; CREATE DATABASE `my_``db`");
+    server.run("CREATE DATABASE app; CREATE DATABASE `my_``db`");
     let port = server.port().to_string();
     let named = ["--database=my_`db", "--user=o'neill"];
     let default = ["--database=app", "--user=dlock"];
@@ -158,12 +156,11 @@ fn the_printed_statements_can_be_executed_on_a_fresh_server(flavour: Flavour) {
             dlock.args(settings).args(words.split(' '))
         };
         let exec = "exec -a init -- true";
-        let locked = dlock(exec).run();
-        locked.expect(77, "", "' IDENTIFIED BY '…' ACCOUNT UNLOCK");
+        dlock(exec).expect(77, "", "' IDENTIFIED BY '…' ACCOUNT UNLOCK");
         let (_, user) = settings[1].split_once('=').expect("an option with a value");
         let account = format!("'{}'@'%'", user.replace('\'', "''"));
         let unlock = format!("ALTER USER {account} IDENTIFIED BY 'p' ACCOUNT UNLOCK");
-        run(&server, &unlock);
+        server.run(&unlock);
         let dlock = |words| dlock(words).env("DLOCK_PASSWORD", "p").run();
         dlock(exec).expect(0, "", "");
         dlock("setup").expect(0, "", "the tables are in place");

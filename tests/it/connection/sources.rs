@@ -30,7 +30,7 @@ fn settings_come_from_urls_flags_variables_and_files() {
     let mut database = server.database("settings");
     let user = &database.user;
     let quoted = PASSWORD.replace('\\', "\\\\").replace('\'', "\\'");
-    database.execute(format!("ALTER USER '{user}'@'%' IDENTIFIED BY '{quoted}'"));
+    database.run(format!("ALTER USER '{user}'@'%' IDENTIFIED BY '{quoted}'"));
     database.password = PASSWORD.bytes().fold(String::new(), |mut all, byte| {
         write!(all, "%{byte:02X}").expect("writing to a String cannot fail");
         all
@@ -179,6 +179,5 @@ fn setup_prints_statements_for_the_database_in_the_config_file() {
     let outcome = print("config", "[dlock]\ndatabase = locks_of_app\n");
     assert_eq!(outcome.status, Some(0), "{outcome:#?}");
     assert!(outcome.stdout.contains("`locks_of_app`"), "{outcome:#?}");
-    let invalid = print("invalid", "[dlock]\ndatabase\n");
-    invalid.expect(78, "", "dlock.cnf:2: database needs a value");
+    print("invalid", "[dlock]\ndatabase\n").expect(78, "", "dlock.cnf:2: database needs a value");
 }

@@ -27,19 +27,19 @@ fn each_missing_grant_is_found_and_the_fix_grants_it(series: Series) {
     assert!(grants.len() > 2, "{grants:?}");
     // One grant makes the other tables invisible, and the fix for them is several statements.
     let (visible, rights) = &grants[0];
-    grant(&account, &format!("{} ON {visible}", rights.join(", ")));
+    account.grant(&format!("{} ON {visible}", rights.join(", ")));
     let findings = Findings::on(&account);
     findings.reports("tables", "skip", "cannot see dlock_");
     let fix = findings.reports("grants", "fail", "missing: ");
     assert_eq!(findings.status, 78);
     for statement in fix.split_inclusive(';') {
-        database.execute(statement);
+        database.run(statement);
     }
     Findings::on(&account).are_good_except(&[]);
     for (table, rights) in &grants {
         let bare = table.rsplit('.').next().expect("a name");
         for right in rights {
-            database.execute(format!("REVOKE {right} ON {table} FROM '{user}'@'%'"));
+            database.run(format!("REVOKE {right} ON {table} FROM '{user}'@'%'"));
             let findings = Findings::on(&account);
             // If an earlier fix had not worked, its privilege would also be missing.
             let fact = format!("missing: {right} on {bare}");
@@ -47,7 +47,7 @@ fn each_missing_grant_is_found_and_the_fix_grants_it(series: Series) {
             assert_eq!(findings.fact("grants"), fact);
             assert_eq!(findings.status, 78);
             findings.are_good_except(&["grants", "tables"]);
-            database.execute(fix);
+            database.run(fix);
         }
     }
     Findings::on(&account).are_good_except(&[]);
@@ -65,7 +65,7 @@ fn each_missing_grant_is_found_and_the_fix_grants_it(series: Series) {
         format!("GRANT r_{user} TO '{user}'@'%'"),
         format!("SET DEFAULT ROLE r_{user} {before_user} '{user}'@'%'"),
     ] {
-        database.execute(statement);
+        database.run(statement);
     }
     Findings::on(&by_role).are_good_except(&[]);
     let everywhere = account_without_grants(&database, "all");
@@ -80,7 +80,7 @@ fn a_low_session_limit_is_reported_before_it_is_reached() {
         let user = &database.user;
         for (limit, status) in [(2, "fail"), (10, "warn")] {
             let limited = format!("ALTER USER '{user}'@'%' WITH MAX_USER_CONNECTIONS {limit}");
-            database.execute(limited);
+            database.run(limited);
             let fact = format!(", and 1 of {limit} for this account");
             Findings::on(&database).reports("connections", status, &fact);
         }

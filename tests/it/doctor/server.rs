@@ -1,12 +1,12 @@
 //! Findings about the kind, the settings and the behaviour of the server.
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, eventually};
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, Series, Server, shared};
+use testkit::sql::Sql;
 
 use super::session_user::assert_missing_list_is_reported;
-use super::{Findings, contents, grant};
+use super::{Findings, contents};
 
 #[test]
 fn a_good_server_passes_all_checks_and_is_not_changed() {
@@ -14,7 +14,7 @@ fn a_good_server_passes_all_checks_and_is_not_changed() {
         let database = shared(series).set_up("doctor");
         let exec = ["exec", "-a", "init", "--", "true"];
         Dlock::on(&database, exec).run().expect(0, "", "");
-        database.execute(
+        database.run(
             "INSERT INTO dlock_waiter (action,owner_id,holder,host,pid,user,note,polls,server,session_id,\
              account,enqueued_at,last_seen_at) VALUES ('x','y','','',1,'','',0,'',1,'',NOW(),NOW())",
         );
@@ -70,10 +70,10 @@ fn server_settings_are_checked(flavour: Flavour) {
     Findings::on(&database).are_good_except(&[]);
     let set = |name: &str, value: &str| {
         let show = format!("SHOW GLOBAL VARIABLES LIKE '{name}'");
-        let (_, before): (String, String) = database.row(show);
+        let (_, before): (String, String) = database.value(show);
         let is_number = value.parse::<f64>().is_ok();
         let quote = if is_number { "" } else { "'" };
-        database.execute(format!("SET GLOBAL {name}={quote}{value}{quote}"));
+        database.run(format!("SET GLOBAL {name}={quote}{value}{quote}"));
         before
     };
     let limit = match flavour {
@@ -104,8 +104,7 @@ fn server_settings_are_checked(flavour: Flavour) {
     }
     // While a backup blocks all writes, doctor skips the check of the privileges and reports no missing privilege.
     let mut backup = server.admin();
-    let locked = backup.query_drop("FLUSH TABLES WITH READ LOCK");
-    locked.expect("root has the privilege");
+    backup.run("FLUSH TABLES WITH READ LOCK");
     let findings = Findings::on(&database);
     findings.reports("grants", "skip", "imeout");
     findings.are_good_except(&["grants"]);
@@ -119,7 +118,7 @@ fn assert_replica_is_reported(server: &Server, database: &Database) {
     let port = server.port();
     let Database { user, password, .. } = database;
     // MySQL shows sessions of other accounts only with the PROCESS privilege.
-    grant(database, "REPLICATION SLAVE, PROCESS ON *.*");
+    database.grant("REPLICATION SLAVE, PROCESS ON *.*");
     let options: &[&str] = match server.flavour() {
         Flavour::MariaDb => &["--server-id=2"],
         Flavour::MySql => &["--server-id=2", "--performance-schema=OFF"],
@@ -143,7 +142,7 @@ fn assert_replica_is_reported(server: &Server, database: &Database) {
     };
     let mut admin = replica.admin();
     for statement in statements {
-        admin.query_drop(&statement).expect("a replica starts");
+        admin.run(&statement);
     }
     let fact = "asynchronous, connected replicas: 1";
     eventually("doctor reports the replica", || {

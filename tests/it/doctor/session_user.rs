@@ -7,7 +7,7 @@ use testkit::cli_runner::Dlock;
 use testkit::on_each_series;
 use testkit::servers::{Database, Flavour, SESSIONS, Series, Server, shared};
 
-use super::{Findings, account_without_grants, grant};
+use super::Findings;
 
 const CHECK: &str = "session-user";
 
@@ -38,8 +38,8 @@ fn sees_and_ends(account: &Database, target: &Database) -> (bool, bool) {
 
 /// Creates an account that can use the database but has no privileges for sessions.
 fn account(database: &Database, name: &str) -> Database {
-    let account = account_without_grants(database, name);
-    grant(&account, &format!("SELECT ON `{}`.*", account.name));
+    let account = database.account(name);
+    account.grant(&format!("SELECT ON `{}`.*", account.name));
     account
 }
 
@@ -58,7 +58,7 @@ fn finding_is_true_and_the_fix_works(account: &Database, target: &Database) {
     let fact = format!("{}@% {fact} {user}", account.user);
     let fix = findings(account, user).reports(CHECK, status, &fact);
     if status == "warn" {
-        account.execute(&fix);
+        account.run(&fix);
         assert_eq!(sees_and_ends(account, target), (true, true), "{fix}");
     }
 }
@@ -76,7 +76,7 @@ fn findings_about_privileges_are_true_and_their_fixes_work(series: Series) {
     for (at, privileges) in privileges.into_iter().enumerate() {
         let account = account(&database, &format!("p{at}"));
         if !privileges.is_empty() {
-            grant(&account, &format!("{privileges} ON *.*"));
+            account.grant(&format!("{privileges} ON *.*"));
         }
         finding_is_true_and_the_fix_works(&account, &target);
     }
@@ -92,14 +92,14 @@ fn findings_about_privileges_are_true_and_their_fixes_work(series: Series) {
         format!("GRANT outer_{on} TO '{on}'@'%'"),
         format!("SET DEFAULT ROLE outer_{on} {set_default} '{on}'@'%'"),
     ] {
-        database.execute(statement);
+        database.run(statement);
     }
     // The name of a column looks like a privilege on the whole server.
     let hostile = account(&database, "column");
     let column = "`PROCESS, SUPER ON *.* TO x`";
-    database.execute(format!("CREATE TABLE hostile ({column} INT PRIMARY KEY)"));
+    database.run(format!("CREATE TABLE hostile ({column} INT PRIMARY KEY)"));
     let select = format!("SELECT ({column}) ON `{}`.hostile", hostile.name);
-    grant(&hostile, &select);
+    hostile.grant(&select);
     for (account, is_able) in [(active, true), (inactive, false), (hostile, false)] {
         let able = sees_and_ends(&account, &target);
         assert_eq!(able, (is_able, is_able), "{}", account.user);
@@ -111,14 +111,14 @@ fn findings_about_privileges_are_true_and_their_fixes_work(series: Series) {
 fn sessions_of_an_account_with_system_user_can_be_ended_only_with_system_user() {
     let database = shared(Flavour::MySql).set_up("doctor");
     let (target, account) = (account(&database, "sys"), account(&database, "dba"));
-    grant(&target, "SYSTEM_USER ON *.*");
-    grant(&account, "PROCESS, CONNECTION_ADMIN ON *.*");
+    target.grant("SYSTEM_USER ON *.*");
+    account.grant("PROCESS, CONNECTION_ADMIN ON *.*");
     assert_eq!(sees_and_ends(&account, &target), (true, false));
     // The account cannot read the privileges of other accounts, so the finding states only a condition.
     let condition = format!("if {} has SYSTEM_USER, ", target.user);
     findings(&account, &target.user).reports(CHECK, "ok", &condition);
 
-    grant(&account, "SELECT ON mysql.global_grants");
+    account.grant("SELECT ON mysql.global_grants");
     let fix = findings(&account, &target.user).reports(CHECK, "warn", "can see, but not end,");
     let system_user = format!("GRANT SYSTEM_USER ON *.* TO '{}'@'%';", account.user);
     assert_eq!(fix, system_user);

@@ -3,7 +3,7 @@
 use testkit::on_each_series;
 use testkit::servers::{Series, shared};
 
-use super::{Findings, account_without_grants, contents, grant};
+use super::{Findings, contents, grant};
 
 on_each_series!(an_altered_table_is_found);
 fn an_altered_table_is_found(series: Series) {
@@ -35,7 +35,7 @@ fn an_altered_table_is_found(series: Series) {
     ] {
         let alter: Vec<&str> = changes.iter().map(|(change, _)| *change).collect();
         let alter = format!("ALTER TABLE {table} {}", alter.join(", "));
-        database.execute(&alter);
+        database.run(&alter);
         let findings = Findings::on(&database);
         findings.are_good_except(&["tables", "grants"]);
         for (_, missing) in changes {
@@ -51,7 +51,7 @@ fn an_altered_table_is_found(series: Series) {
             assert_eq!(findings.status, code, "{alter}: {findings:#?}");
         }
         assert_eq!(findings.status("tables").len(), changes.len());
-        database.execute(format!("DROP TABLE {table}"));
+        database.run(format!("DROP TABLE {table}"));
         database.set_up();
     }
     Findings::on(&database).are_good_except(&[]);
@@ -67,7 +67,7 @@ fn tables_of_another_version_and_missing_tables_are_found() {
         assert_eq!(findings.status, 0, "{findings:#?}");
         assert_eq!(contents(&database), []);
 
-        let account = account_without_grants(&database, "poor");
+        let account = database.account("poor");
         let all = format!("SELECT, INSERT, UPDATE, DELETE ON `{}`.*", account.name);
         grant(&account, &all);
         // The account cannot create them.
@@ -78,7 +78,7 @@ fn tables_of_another_version_and_missing_tables_are_found() {
 
         // If only one table is missing, doctor reports only that table.
         database.set_up();
-        database.execute("DROP TABLE dlock_waiter");
+        database.run("DROP TABLE dlock_waiter");
         let findings = Findings::on(&account);
         assert_eq!(findings.fact("tables"), "missing: dlock_waiter");
 
@@ -91,12 +91,12 @@ fn tables_of_another_version_and_missing_tables_are_found() {
             (second, "more than one row"),
             ("DELETE FROM dlock_schema", "dlock_schema is empty"),
         ] {
-            database.execute(change);
+            database.run(change);
             let findings = Findings::on(&database);
             findings.reports("tables", "fail", fact);
             assert_eq!(findings.status, 78);
         }
-        database.execute("ALTER TABLE dlock_lock ADD seal INT NOT NULL");
+        database.run("ALTER TABLE dlock_lock ADD seal INT NOT NULL");
         Findings::on(&database).reports("tables", "fail", "has a column seal");
     }
 }

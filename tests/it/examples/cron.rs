@@ -62,7 +62,7 @@ fn one_host_runs_the_report_after_a_failure_and_no_host_has_output_to_mail() {
     host.job("report.sh", JOB);
     host.secret("fail", "");
     let report = || command(host, "cron/dlock-report", "report.sh");
-    report().run().expect(3, "", "");
+    report().expect(3, "", "");
     let tick = [0, 1].map(|_| report().start());
     for outcome in tick.map(Running::wait).into_iter().chain([report().run()]) {
         outcome.expect(0, "", "");
@@ -93,7 +93,7 @@ fn at_most_three_machines_run_the_heavy_job() {
         host.is_ready();
         (go, running)
     });
-    heavy().run().expect(0, "", "");
+    heavy().expect(0, "", "");
     for (go, running) in three {
         host.tell(go, "on");
         running.wait();

@@ -2,7 +2,6 @@
 
 use std::fs;
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, eventually};
 use testkit::servers::fetched;
 
@@ -30,7 +29,7 @@ fn each_leader_is_promoted_after_the_demotion_of_the_previous_one() {
         r#"echo "promote $NAME" >> log; [ "$NAME" != A ] || exit 3"#,
     );
     // A leader that cannot be promoted is demoted, and the next one leads.
-    candidate(host, "A").run().expect(3, "", "");
+    candidate(host, "A").expect(3, "", "");
     let second = candidate(host, "B").start();
     logs(host, &["promote A", "demote A", "promote B"]);
     let third = candidate(host, "C").start();
@@ -80,19 +79,14 @@ fn python_worker_works_alone_and_stops_in_time() {
     let first = worker();
     host.is_ready();
     let second = worker();
-    let mut admin = host.database.admin_conn();
-    eventually("the second worker waits", || {
-        let waiters = admin.query_first("SELECT COUNT(*) FROM dlock_waiter");
-        waiters.expect("the table can be read") == Some(1)
-    });
+    host.database.wait_until("COUNT(*)=1 FROM dlock_waiter");
     host.tell("go", "1");
     host.is_ready();
     let operator = host.dlock(&["release", "worker", "--yes"]);
     operator.expect(0, "", "worker");
     // The first worker finishes its step, and begins no other one.
     host.tell("go", "2");
-    let outcome = first.wait();
-    outcome.expect(1, "", "worker: the lock was lost");
+    first.wait().expect(1, "", "worker: the lock was lost");
     host.is_ready();
     host.tell("go", "3");
     logs(host, &["step 1", "step 2", "step 3"]);

@@ -1,7 +1,6 @@
 //! Tests of the SQL files. The tests send each file with the client of the server, using the command line in the header
 //! of the file.
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Outcome};
 use testkit::servers::{Flavour, shared};
 
@@ -72,9 +71,7 @@ fn is_refused(host: &Host, name: &str, token: &str, wanted: &str) {
 }
 
 fn state(host: &Host) -> String {
-    let mut admin = host.database.admin_conn();
-    let state = admin.query_first("SELECT state FROM site WHERE id=1");
-    state.expect("the table exists").expect("the row exists")
+    host.database.value("SELECT state FROM site WHERE id=1")
 }
 
 #[test]
@@ -89,9 +86,7 @@ fn a_stale_holder_changes_nothing_in_a_fenced_table_and_commits_no_transaction()
         let in_transaction = granted(host, "transaction.sql");
         assert_eq!(state(host), "done", "{flavour}");
         granted(host, "column.sql");
-        let mut admin = host.database.admin_conn();
-        let change = "UPDATE site SET state='of the new'";
-        admin.query_drop(change).expect("the row can be changed");
+        host.database.run("UPDATE site SET state='of the new'");
         is_refused(host, "column.sql", &old, "of the new");
         is_refused(host, "transaction.sql", &in_transaction, "of the new");
     }

@@ -43,7 +43,7 @@ fn containers_migrate_once_and_the_application_becomes_process_1() {
     host.job("migrate.sh", JOB);
     // A failed migration ends the container with its status, and the next container migrates.
     host.secret("fail", "");
-    container(host, &["RELEASE=42"]).run().expect(3, "", "");
+    container(host, &["RELEASE=42"]).expect(3, "", "");
     assert!(host.log().is_empty());
     let containers = [0, 1].map(|_| container(host, &["RELEASE=42"]).start());
     let outcomes = containers.map(Running::wait);

@@ -98,7 +98,7 @@ fn pods_of_one_image_migrate_once_and_a_failed_migration_is_retried() {
     let init = Container::init();
     let new = init.words(host, &host.database.url());
     host.secret("fail", "");
-    host.starts(new.clone()).run().expect(3, "", "");
+    host.starts(new.clone()).expect(3, "", "");
     let replicas = document("deployment.yaml", "Deployment")["spec"]["replicas"].as_u64();
     let pods = 0..replicas.expect("a number");
     let pods: Vec<Running> = pods.map(|_| host.starts(new.clone()).start()).collect();
@@ -114,17 +114,17 @@ fn pods_of_one_image_migrate_once_and_a_failed_migration_is_retried() {
         (&new, 2, "was done by"),
         (&old, 2, "was done by"),
     ] {
-        host.starts(words.clone()).run().expect(0, "", message);
+        host.starts(words.clone()).expect(0, "", message);
         assert_eq!(host.log().len(), runs, "{words:?}");
     }
     let forget = host.dlock(&["forget", "-q", "--action", "init", "--once=42"]);
     forget.expect(0, "", "");
-    host.starts(new).run().expect(0, "", "");
+    host.starts(new).expect(0, "", "");
     assert_eq!(host.log().len(), 3);
     // Without the database, the init container fails and migrates nothing. No process listens on port 1.
     let mut words = vec!["DLOCK_OPT_CONNECT_TIMEOUT=0".to_owned()];
     words.extend(init.words(host, &host.database.url_through(1)));
-    host.starts(words).run().expect(69, "", "dlock: ");
+    host.starts(words).expect(69, "", "dlock: ");
     assert_eq!(host.log().len(), 3);
 }
 

@@ -7,10 +7,10 @@ use std::process::Command as Program;
 
 use clap::Parser;
 use dlock::cli::{Cli, Command};
-use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Running};
 use testkit::on_each_flavour;
 use testkit::servers::{Flavour, fetched};
+use testkit::sql::Sql;
 
 use super::{Host, example, installed, path};
 use crate::pages::words;
@@ -102,13 +102,13 @@ impl Tool {
         assert_eq!(history.stdout.matches("exit 0").count(), 1, "{history:#?}");
 
         let mut admin = host.database.admin_conn();
-        let recorded: Vec<String> = admin.query(self.recorded).expect("recorded migrations");
+        let recorded: Vec<String> = admin.rows(self.recorded);
         assert_eq!(recorded.len(), 3, "{recorded:?}");
         assert_eq!(recorded[2], self.head);
         let rows = "SELECT CONCAT_WS(' ',name,price_cents,currency) FROM plans ORDER BY id";
-        let rows: Vec<String> = admin.query(rows).expect("the table exists");
+        let rows: Vec<String> = admin.rows(rows);
         assert_eq!(rows, ["free 0 EUR", "team 900 EUR", "company 4900 EUR"]);
-        run("dlock wait ").run().expect(0, "", "");
+        run("dlock wait ").expect(0, "", "");
     }
 }
 

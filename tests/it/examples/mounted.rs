@@ -55,7 +55,7 @@ fn migrates_once(container: &Value, host: &Host, folder: &Path) {
     let program = folder.join("dlock").display().to_string();
     assert_eq!(words[0], program);
     for message in ["", "was done by"] {
-        host.starts(words.clone()).run().expect(0, "", message);
+        host.starts(words.clone()).expect(0, "", message);
     }
     assert_eq!(host.log(), ["migrate.sh"]);
 }
@@ -92,8 +92,7 @@ fn init_container_copies_dlock_to_an_image_without_dlock() {
     assert_eq!(words[0], "/dlock");
     // A restarted init container replaces the copy.
     for _ in 0..2 {
-        let run = Dlock::of(&static_build::program(), &words[1..]).run();
-        run.expect(0, "", "");
+        Dlock::of(&static_build::program(), &words[1..]).expect(0, "", "");
     }
     let files = fs::read_dir(&folder).expect("the folder exists").count();
     assert_eq!(files, 1, "no unfinished copy is left");

@@ -102,12 +102,12 @@ fn one_of_two_machines_runs_the_service_and_a_later_machine_does_not() {
     let words = command(host, "report.service");
     let service = || host.starts(words.clone());
     // The first run fails. On a real machine, Restart=on-failure would start the service again.
-    service().run().expect(3, "", "");
+    service().expect(3, "", "");
     let machines = [0, 1].map(|_| service().start());
     for outcome in machines.map(Running::wait) {
         assert_eq!(outcome.status, Some(0), "{outcome:#?}");
     }
-    service().run().expect(0, "", "was done by");
+    service().expect(0, "", "was done by");
     assert_eq!(host.log(), ["report.sh"]);
 }
 

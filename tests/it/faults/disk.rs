@@ -20,7 +20,11 @@ const OPTIONS: [&str; 3] = [
 #[test]
 fn a_full_server_disk_stops_the_command_and_prevents_new_runs() {
     on_each(|flavour| {
-        let mut server = Server::with_disk(flavour, "8M", &OPTIONS);
+        let mut server = Server::start_in(
+            flavour,
+            &OPTIONS,
+            &[("DLOCK_TEST_SERVER_DISK", "8M".to_owned())],
+        );
         let scene = Scene::on(&server);
         let holder = scene.stubborn_holder("3s");
         let contender = scene.contender();

@@ -101,8 +101,7 @@ fn a_cut_longer_than_the_lease_stops_the_command_before_the_next_runs() {
         // The next cut begins before the release.
         let holder = scene.holder(&["--ttl", "3s"]);
         cut(&scene.proxy);
-        let outcome = holder.end();
-        outcome.expect(4, "", "cannot release init: ");
+        holder.end().expect(4, "", "cannot release init: ");
         stop_dripping(scene, name);
         assert_eq!(scene.contender().wait().status, Some(0), "the contender");
         scene.over(&["holder", "contender", "holder", "contender"]);

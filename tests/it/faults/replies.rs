@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::eventually;
 use testkit::command::write_message;
 use testkit::holder::{status, wait_renewals};
@@ -70,9 +69,7 @@ fn giving_up_after_a_lost_response_releases_the_grant() {
             if is_released {
                 break;
             }
-            let free = "UPDATE dlock_lock SET owner_id=NULL";
-            let freed = scene.database.admin_conn().query_drop(free);
-            freed.expect("root has the privilege");
+            scene.database.run("UPDATE dlock_lock SET owner_id=NULL");
         }
         assert!(is_released, "{flavour}: never released");
     });
@@ -125,9 +122,8 @@ fn a_waiter_that_loses_requests_gets_the_lock_and_its_entry_ends_with_the_releas
         release.let_go();
         assert_eq!(outcome.status, Some(4), "{name}: {outcome:#?}");
         scene.free();
-        let mut admin = scene.database.admin_conn();
-        let entries = admin.query_first("SELECT COUNT(*) FROM dlock_waiter");
-        assert_eq!(entries.expect("the tables exist"), Some(0), "{name}");
+        let entries: u64 = scene.database.value("SELECT COUNT(*) FROM dlock_waiter");
+        assert_eq!(entries, 0, "{name}");
         scene.over(&["holder", "waiter"]);
     });
 }
@@ -188,8 +184,7 @@ fn an_attempt_that_arrives_late_blocks_for_at_most_one_lease() {
         case.wait();
         case.let_go();
         eventually("the attempt arrives", || scene.row("owner_id").is_some());
-        let outcome = scene.contender().wait();
-        outcome.expect(0, "", "is held by");
+        scene.contender().wait().expect(0, "", "is held by");
         scene.over(&["contender"]);
     });
 }
@@ -201,7 +196,7 @@ fn a_response_to_another_request_is_never_accepted() {
         // Records the response to an attempt and the response to a release, to replay these responses later.
         let record = |kind| scene.proxy.next(kind, Fault::Drip(Duration::ZERO));
         let [grant, release] = [Kind::TryAcquire, Kind::Release].map(record);
-        scene.faulty("holder", &[], "").run().expect(0, "", "");
+        scene.faulty("holder", &[], "").expect(0, "", "");
         let holder = scene.exec("owner", &[], "read -r word < \"$3\"");
         let go = scene.stage.fifo("owner");
         let holder = holder.arg(&go).start();

@@ -7,6 +7,7 @@ use testkit::cli_runner::eventually;
 use testkit::command::is_alive;
 use testkit::proxy::{AcceptMode, Kind};
 use testkit::servers::{SESSIONS, Server, shared};
+use testkit::sql::Sql;
 
 use super::{Scene, on_each};
 
@@ -28,7 +29,7 @@ const REFUSALS: [Refusal; 4] = [
 /// Runs `statement` as root, and returns an [`Undo`] that runs `undo` in the same session.
 fn changed(mut admin: Conn, statement: &str, undo: &'static str) -> Undo {
     eventually(statement, || admin.query_drop(statement).is_ok());
-    Box::new(move || admin.query_drop(undo).expect("root has the privilege"))
+    Box::new(move || admin.run(undo))
 }
 
 fn read_only(server: &Server, _: &Scene) -> Undo {
@@ -63,8 +64,7 @@ fn full(server: &Server, scene: &Scene) -> Undo {
         let conn = Conn::new(options.clone());
         conn.map(|conn| others.push(conn)).is_ok()
     };
-    let limit = "SET GLOBAL max_connections=10";
-    admin.query_drop(limit).expect("root has the privilege");
+    admin.run("SET GLOBAL max_connections=10");
     eventually("the server is full", || !connects());
     // Resets the connection right after a renewal, so that enough time is left before the next renewal.
     let asked = scene.proxy.asked(Kind::Renew);
@@ -77,8 +77,7 @@ fn full(server: &Server, scene: &Scene) -> Undo {
     scene.proxy.door(AcceptMode::Open);
     scene.proxy.wait_connections(connections + 1);
     Box::new(move || {
-        let reset = "SET GLOBAL max_connections=151";
-        admin.query_drop(reset).expect("root has the privilege");
+        admin.run("SET GLOBAL max_connections=151");
         drop(others);
     })
 }
@@ -121,8 +120,7 @@ fn a_restart_does_not_affect_the_command_and_a_server_that_stays_down_stops_it()
             println!("{flavour}, graceful: {is_graceful}");
             let holder = scene.holder(&["--ttl", "1m"]);
             if is_graceful {
-                let shut_down = server.admin().query_drop("SHUTDOWN");
-                shut_down.expect("root has the privilege");
+                server.run("SHUTDOWN");
                 let pid = server.pid().to_string();
                 eventually("the server has exited", || !is_alive(&pid));
             }
@@ -133,7 +131,7 @@ fn a_restart_does_not_affect_the_command_and_a_server_that_stays_down_stops_it()
         let holder = scene.stubborn_holder("3s");
         let waiter = scene.exec("waiter", &["--wait", "1s"], "").start();
         scene.queued();
-        server.stop();
+        drop(server);
         let outcome = holder.running.wait();
         outcome.expect(76, "term\n", "cannot keep init: ");
         waiter.wait().expect(75, "", "gave up after 1s");
@@ -176,7 +174,7 @@ fn kill_session(admin: &mut Conn, scene: &Scene, kill: &str, text: &str) {
         scene.database.user
     );
     eventually(text, || {
-        let session: Option<u64> = admin.query_first(&find).expect("root has the privilege");
+        let session: Option<u64> = admin.first(&find);
         // The kill fails if the session has ended by now.
         session.is_some_and(|session| admin.query_drop(format!("{kill} {session}")).is_ok())
     });

@@ -7,6 +7,7 @@ use testkit::holder::Holder;
 use testkit::on_each_flavour;
 use testkit::proxy::{AcceptMode, Proxy};
 use testkit::servers::{Database, Flavour, SESSIONS};
+use testkit::sql::Sql;
 
 use super::{endings, everywhere, exec, runs, set_up};
 
@@ -29,7 +30,7 @@ fn results_show_whether_dlock_or_the_command_chose_the_status(flavour: Flavour) 
     lost.running.crash();
     let expire = "UPDATE dlock_lock SET acquired_at=acquired_at-INTERVAL 2 HOUR,\
          expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 HOUR";
-    database.execute(expire);
+    database.run(expire);
     // The server may not have noticed yet that the session has ended.
     exec(database, &["-a", "init", "-q"], "exit 0", 0);
     let status = Dlock::on(database, ["status", "--json", "init"]).run();
@@ -43,8 +44,7 @@ fn results_show_whether_dlock_or_the_command_chose_the_status(flavour: Flavour) 
     assert_eq!(limited.status, Some(124), "{limited:#?}");
     let revoked = Holder::on(database, &[]);
     let release = ["release", "-a", "init", "--yes", "--operator=ops"];
-    let release = Dlock::on(database, release).run();
-    release.expect(0, "", "init is released");
+    Dlock::on(database, release).expect(0, "", "init is released");
     assert_eq!(revoked.running.wait().status, Some(76));
     let mut found = results(database, &[]);
     // The operator's entry and the run that it ended have the same time.
@@ -76,7 +76,7 @@ fn results_show_whether_dlock_or_the_command_chose_the_status(flavour: Flavour) 
 fn since_selects_by_the_end_of_a_run() {
     everywhere(|database| {
         exec(database, &["-a", "init"], "exit 1", 1);
-        database.execute("UPDATE dlock_history SET ended_at='2020-02-03 04:05:06'");
+        database.run("UPDATE dlock_history SET ended_at='2020-02-03 04:05:06'");
         exec(database, &["-a", "init"], "exit 2", 2);
         for (since, expected) in [
             ("2020-02-03T04:05:06Z", &["exit 2", "exit 1"][..]),
@@ -136,16 +136,13 @@ fn follow_prints_each_run_once_also_a_late_one_and_after_a_lost_connection(flavo
     let late = "BEGIN;INSERT INTO dlock_history (action,token,holder,host,pid,user,note,started_at,\
          ended_at,outcome,code) VALUES ('other',1,'','',0,'','',UTC_TIMESTAMP(6),\
          UTC_TIMESTAMP(6),'exited',21)";
-    for statement in late.split(';') {
-        let inserted = admin.query_drop(statement);
-        inserted.expect("the entry can be inserted");
-    }
+    admin.run(late);
     run("init", 23);
     shows(23);
     proxy.door(AcceptMode::Refused);
     proxy.reset();
     text.wait_for_output("cannot reach");
-    admin.query_drop("COMMIT").expect("the server responds");
+    admin.run("COMMIT");
     proxy.door(AcceptMode::Open);
     let late = "exit 21";
     eventually(late, || text.stdout_so_far().contains(late));
@@ -187,7 +184,7 @@ fn the_history_contains_the_command_without_secrets() {
         ("--history=100", &["true", &long], &truncated),
     ] {
         let exec = Dlock::on(database, ["exec", "-a", "init", option, "--"]);
-        exec.args(words).run().expect(0, "", "");
+        exec.args(words).expect(0, "", "");
         assert_eq!(runs(database, &["--number=1"])[0]["command"], command);
     }
     let table = Dlock::on(database, ["history"]).run().stdout;

@@ -13,6 +13,7 @@ use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
 use testkit::command::{Stage, Witness, read_message};
 use testkit::servers::{Database, Flavour, shared};
+use testkit::sql::Sql;
 
 use crate::hold_pid::{SCRIPT, Script};
 
@@ -168,9 +169,8 @@ impl Scene {
         let mut admin = self.database.admin_conn();
         let mut killed = None;
         eventually("the holder renews without the queue lock", || {
-            let row: Option<(u64, u64)> = admin
-                .query_first("SELECT session_id, has_queue_lock FROM dlock_lock")
-                .expect("the table exists");
+            let row: Option<(u64, u64)> =
+                admin.first("SELECT session_id, has_queue_lock FROM dlock_lock");
             let (session, has_queue_lock) = row.expect("the row exists");
             if has_queue_lock == 1 && killed != Some(session) {
                 killed = Some(session);

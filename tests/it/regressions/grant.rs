@@ -10,7 +10,7 @@ use testkit::command::write_message;
 use testkit::holder::status;
 use testkit::proxy::{AcceptMode, Case, Fault, Kind, error_packet};
 
-use super::{no_overlap, one};
+use super::no_overlap;
 use crate::faults::{Scene, on_each, on_each_case};
 
 /// An SQL expression for the name of the queue lock of the row's action.
@@ -43,12 +43,9 @@ fn grant_and_shut(scene: &Scene, response: Vec<u8>) -> Case {
 /// Waits until a waiter is the queue head.
 #[track_caller]
 fn wait_for_queue_head(scene: &Scene) {
-    let query = format!(
-        "SELECT COUNT(*) FROM dlock_waiter WHERE session_id=IS_USED_LOCK({QUEUE_LOCK}) AND polls=0"
-    );
-    eventually("a waiter has the queue lock", || {
-        one::<u64>(&scene.database, &query) == 1
-    });
+    let waiters = format!("session_id=IS_USED_LOCK({QUEUE_LOCK}) AND polls=0");
+    let condition = format!("COUNT(*)=1 FROM dlock_waiter WHERE {waiters}");
+    scene.database.wait_until(condition);
 }
 
 /// A contender that receives an error instead of its grant reconnects shortly before the granted lease expires. The
@@ -79,7 +76,10 @@ fn error_response_to_a_grant_never_starts_a_command_on_an_old_lease() {
         wait_for_queue_head(scene);
         eventually("the lease has nearly expired", || {
             let nearly = "expires_at<UTC_TIMESTAMP(6)+INTERVAL 3500000 MICROSECOND";
-            one::<u64>(&scene.database, &format!("SELECT {nearly} FROM dlock_lock")) == 1
+            scene
+                .database
+                .value::<u64>(format!("SELECT {nearly} FROM dlock_lock"))
+                == 1
         });
         scene.proxy.door(AcceptMode::Open);
         assert_eq!(rival.wait().status, Some(0), "{name}");
@@ -148,11 +148,11 @@ fn holder_whose_grant_response_was_lost_hands_over_to_a_waiter() {
         let has_queue_lock = format!(
             "SELECT has_queue_lock=1 AND session_id=IS_USED_LOCK({QUEUE_LOCK}) FROM dlock_lock"
         );
-        let has_queue_lock: Option<u64> = one(&scene.database, &has_queue_lock);
+        let has_queue_lock: Option<u64> = scene.database.value(&has_queue_lock);
         assert_eq!(has_queue_lock, Some(1), "{name}");
         let contender = scene.contender();
         scene.queued();
-        let polls: u64 = one(&scene.database, "SELECT MAX(polls) FROM dlock_waiter");
+        let polls: u64 = scene.database.value("SELECT MAX(polls) FROM dlock_waiter");
         assert_eq!(polls, 0, "{name}: the contender polls");
         eventually("the run is long enough for a hand-off", || {
             began.elapsed() >= Duration::from_millis(300)

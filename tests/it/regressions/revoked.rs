@@ -3,28 +3,23 @@
 use std::fs;
 use std::path::PathBuf;
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Outcome, eventually};
 use testkit::command::{is_alive, read_message, write_message};
 use testkit::holder::{Holder, is_free, status, steal};
 use testkit::proxy::{Fault, Kind};
 use testkit::servers::Database;
 
-use super::one;
 use crate::faults::{Scene, on_each_case};
 use crate::history::{endings, runs};
 
 /// Revokes the lease like `dlock release`, but does not kill the holder's session, because the end of the session would
 /// inform the holder.
 pub(crate) fn revoke(database: &Database) {
-    let mut admin = database.admin_conn();
-    for statement in [
+    database.run(
         "INSERT INTO dlock_history (action,token,holder,host,pid,user,note,started_at,ended_at,outcome) \
-         SELECT action,token,holder,host,pid,user,note,acquired_at,UTC_TIMESTAMP(6),'revoked' FROM dlock_lock",
-        "UPDATE dlock_lock SET token=token+1,revoked_at=UTC_TIMESTAMP(6),operator='alice'",
-    ] {
-        admin.query_drop(statement).expect("root has the privilege");
-    }
+         SELECT action,token,holder,host,pid,user,note,acquired_at,UTC_TIMESTAMP(6),'revoked' FROM dlock_lock;\
+         UPDATE dlock_lock SET token=token+1,revoked_at=UTC_TIMESTAMP(6),operator='alice'",
+    );
 }
 
 /// The stopped main thread of a process. Dropping this value resumes the thread. The other threads of the process keep
@@ -136,7 +131,7 @@ fn run_with_a_detected_loss_of_its_lease_never_exits_0() {
     ];
     on_each_case(&cases, |scene, name, (options, end)| {
         let outcome = command_ends_as_the_loss_arrives(scene, options, end);
-        let done: u64 = one(&scene.database, "SELECT COUNT(*) FROM dlock_success");
+        let done: u64 = scene.database.value("SELECT COUNT(*) FROM dlock_success");
         assert_eq!(done, 0, "{name}: {outcome:#?}");
         assert_ne!(outcome.status, Some(0), "{name}: {outcome:#?}");
     });
@@ -153,15 +148,13 @@ fn revoked_lease_never_counts_as_released() {
     on_each_case(&cases, |scene, name, options| {
         let database = &scene.database;
         for _ in 0..3 {
-            let earlier = Dlock::on(database, ["exec", "-a", "init", "--", "true"]);
-            earlier.run().expect(0, "", "");
+            Dlock::on(database, ["exec", "-a", "init", "--", "true"]).expect(0, "", "");
         }
         // A grant whose token is a multiple of 16 prunes the history. This update makes the next token a multiple of
         // 16.
         let token = "UPDATE dlock_lock SET token=\
              (TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6)) DIV 16+100000000)*16-1";
-        let changed = database.admin_conn().query_drop(token);
-        changed.expect("root has the privilege");
+        database.run(token);
         let fixed = ["--history", "1", "--ttl", "10m"].as_slice();
         let holder = Holder::on(database, &[fixed, options].concat());
         revoke(database);

@@ -11,7 +11,7 @@ use testkit::proxy::{AcceptMode, Proxy};
 use testkit::servers::{Database, Server};
 use testkit::terminal::Terminal;
 
-use super::{no_overlap, one};
+use super::no_overlap;
 use crate::faults::{Scene, on_each};
 
 /// The two clients share all state of the session, including the queue lock. When the command of one client ends, no
@@ -51,12 +51,12 @@ fn clients_that_share_a_session_never_run_two_commands_of_one_action() {
         let contender = scene.contender();
         scene.queued();
         let row = "SELECT token,renewals FROM dlock_lock WHERE action='init'";
-        let (token, _): (u64, u64) = one(&scene.database, row);
+        let (token, _): (u64, u64) = scene.database.value(row);
         write_message(&go, "on");
         assert_eq!(other.wait().status, Some(4), "{flavour}");
-        let (_, renewals): (u64, u64) = one(&scene.database, row);
+        let (_, renewals): (u64, u64) = scene.database.value(row);
         eventually("the lease is renewed or taken over", || {
-            let now: (u64, u64) = one(&scene.database, row);
+            let now: (u64, u64) = scene.database.value(row);
             now.0 != token || now.1 > renewals
         });
         no_overlap(&scene, &flavour.to_string());
@@ -86,8 +86,7 @@ fn release_never_kills_a_foreign_session_with_the_holders_id() {
     on_each(|flavour| {
         let mut server = Server::start(flavour, &[]);
         let database = server.database("restarted");
-        let setup = Dlock::on(&database, ["setup", "-q"]).run();
-        setup.expect(0, "", "");
+        Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
         let proxy = Proxy::to(database.port);
         // After a restart, the server assigns session ids from 1. These connections increase the id of the holder's
         // session, so that other sessions can connect after the restart before the server assigns this id again.
@@ -97,7 +96,7 @@ fn release_never_kills_a_foreign_session_with_the_holders_id() {
         let through = Dlock::on(&database, ["exec"]);
         let through = through.env("DLOCK_URL", database.url_through(proxy.port()));
         let holder = Holder::start(through, &["--ttl", "10m"]);
-        let session: u32 = one(&database, "SELECT session_id FROM dlock_lock");
+        let session: u32 = database.value("SELECT session_id FROM dlock_lock");
         let mut terminal = Terminal::shell(&database);
         terminal.enters("$dlock release -a init; echo \"status $?\"");
         terminal.sees("release init? [y/N]");

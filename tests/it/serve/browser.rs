@@ -12,7 +12,7 @@ use testkit::proxy::{Flow, Proxy};
 use testkit::servers::Flavour;
 
 use super::interaction::{ENTER, ESCAPE};
-use super::{Page, change, create_tenants, database};
+use super::{Page, create_tenants, database};
 
 /// A name that is a script if it is used as HTML.
 const HOSTILE: &str = "<img src=x onerror=window.pwned=1><script>window.pwned=1</script>";
@@ -211,10 +211,7 @@ fn list_is_searched_sorted_and_filtered() {
     let shown = names(12);
     assert_eq!([&shown[10], &shown[11]], ["tenant-9", "tenant-10"]);
     // A new action appears at its place, and a deleted one disappears.
-    change(
-        &database,
-        "UPDATE dlock_lock SET action='tenant-9b' WHERE action='tenant-8'",
-    );
+    database.run("UPDATE dlock_lock SET action='tenant-9b' WHERE action='tenant-8'");
     browser.shows("#summary", "301 locks, the first 200 are shown");
     eventually("the new action is shown", || {
         let shown = names(11);
@@ -229,12 +226,9 @@ fn list_is_searched_sorted_and_filtered() {
     // The page describes three problems, and says that there are more.
     choose("state", "all", "change");
     assert_eq!(browser.text("#more-problems"), "");
-    change(
-        &database,
-        "UPDATE dlock_lock SET owner_id=REPEAT('x',16),ttl_us=600000000,acquired_at=UTC_TIMESTAMP(6)-INTERVAL 1 HOUR,\
+    database.run("UPDATE dlock_lock SET owner_id=REPEAT('x',16),ttl_us=600000000,acquired_at=UTC_TIMESTAMP(6)-INTERVAL 1 HOUR,\
          renewed_at=UTC_TIMESTAMP(6)-INTERVAL 280 SECOND,expires_at=UTC_TIMESTAMP(6)+INTERVAL 320 SECOND \
-         WHERE action IN ('tenant-10', 'tenant-11', 'tenant-12', 'tenant-13')",
-    );
+         WHERE action IN ('tenant-10', 'tenant-11', 'tenant-12', 'tenant-13')");
     browser.shows("#more-problems", "and 2 more");
     assert_eq!(number("#problem-list article"), 3);
     browser.clicks("#more-problems");

@@ -8,7 +8,7 @@ use testkit::cli_runner::eventually;
 use testkit::http::{HttpResponse, Stream};
 use testkit::servers::{Database, Flavour};
 
-use super::{Page, change, create_actions, database};
+use super::{Page, create_actions, database};
 
 /// Number of clients that send slowly. Each one uses two descriptors of this process or of dlock.
 const SLOW_SENDERS: usize = 200;
@@ -76,11 +76,8 @@ fn connections_above_the_limit_are_ended() {
 /// the document, and the number of the page's sockets without clients.
 fn slow_readers(database: &Database, interval: &str) -> (Page, Vec<Box<dyn Stream>>, usize) {
     create_actions(database, "job-", 3000);
-    change(
-        database,
-        "UPDATE dlock_lock SET owner_id=REPEAT('x',16),note=REPEAT('x',1000),command=REPEAT('x',255),ttl_us=30000000,\
-         acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),expires_at=UTC_TIMESTAMP(6)",
-    );
+    database.run("UPDATE dlock_lock SET owner_id=REPEAT('x',16),note=REPEAT('x',1000),command=REPEAT('x',255),ttl_us=30000000,\
+         acquired_at=UTC_TIMESTAMP(6),renewed_at=UTC_TIMESTAMP(6),expires_at=UTC_TIMESTAMP(6)");
     let page = Page::on(database, &["--interval", interval]);
     // The server is connected to the database when it listens.
     let sockets = page.sockets();
@@ -103,8 +100,7 @@ fn slow_readers(database: &Database, interval: &str) -> (Page, Vec<Box<dyn Strea
 fn viewer_beside_slow_viewers_sees_changes() {
     let database = database(Flavour::of_this_test());
     let (page, _readers, _) = slow_readers(&database, "1s");
-    let insert = "INSERT INTO dlock_lock (action) VALUES ('later')";
-    change(&database, insert);
+    database.run("INSERT INTO dlock_lock (action) VALUES ('later')");
     eventually("the change is shown", || {
         page.get("/overview.json").body.contains("\"later\"")
     });

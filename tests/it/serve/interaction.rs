@@ -7,7 +7,7 @@ use testkit::cli_runner::{Dlock, eventually};
 use testkit::holder::{Holder, token};
 use testkit::servers::Flavour;
 
-use super::{Page, change, create_tenants, database};
+use super::{Page, create_tenants, database};
 
 /// Waits until at least two later overviews have arrived and the text of `selector` has changed.
 #[track_caller]
@@ -172,22 +172,18 @@ fn focus_stays_when_rows_move_and_disappear() {
         "focusOn(\"#rows tr[data-key='tenant-9'] a\"); select(\"#rows tr[data-key='tenant-9'] a\")",
     );
     let delete = "DELETE FROM dlock_lock WHERE action IN ('tenant-6', 'tenant-8')";
-    change(&database, delete);
+    database.run(delete);
     eventually("the rows disappear", || {
         [index("tenant-6"), index("tenant-8")] == [-1, -1]
     });
     assert_eq!(browser.run("return kept()"), json!(["tenant-9", true]));
-    change(
-        &database,
-        "UPDATE dlock_lock SET owner_id=REPEAT('x',16),holder='web-9',ttl_us=600000000,acquired_at=UTC_TIMESTAMP(6),\
-         renewed_at=UTC_TIMESTAMP(6),expires_at=UTC_TIMESTAMP(6)+INTERVAL 600 SECOND WHERE action='tenant-9'",
-    );
+    database.run("UPDATE dlock_lock SET owner_id=REPEAT('x',16),holder='web-9',ttl_us=600000000,acquired_at=UTC_TIMESTAMP(6),\
+         renewed_at=UTC_TIMESTAMP(6),expires_at=UTC_TIMESTAMP(6)+INTERVAL 600 SECOND WHERE action='tenant-9'");
     eventually("the row moves", || index("tenant-9") < 3);
     let moved = "return [wanted.closest('tr').rowIndex < 4, document.activeElement === wanted]";
     assert_eq!(browser.run(moved), json!([true, true]));
     browser.run("window.scrollTo(0, 200)");
-    let delete = "DELETE FROM dlock_lock WHERE action='tenant-9'";
-    change(&database, delete);
+    database.run("DELETE FROM dlock_lock WHERE action='tenant-9'");
     eventually("the row disappears", || index("tenant-9") == -1);
     let place = browser.run("return [document.activeElement.id, Math.abs(scrollY - 200) < 100]");
     assert_eq!(place, json!(["locks", true]));

@@ -24,8 +24,7 @@ fn unix_socket_is_replaced_if_its_process_has_ended_and_removed_at_the_end() {
     let mode = file.permissions().mode();
     assert_eq!(mode & 0o022, 0, "others may not connect");
     assert_eq!(page.json("/status.json")["locks"][0]["action"], "init");
-    let second = Dlock::on(&database, serve).run();
-    second.expect(78, "", "Address already in use");
+    Dlock::on(&database, serve).expect(78, "", "Address already in use");
     page.get("/healthz");
     let outcome = page.end();
     assert_eq!(outcome.status, Some(0), "{outcome:#?}");
@@ -83,7 +82,7 @@ fn addresses_that_other_machines_reach_need_a_token() {
         (&[&*short], 78, "fewer than 16 bytes"),
         (&["--token-file=/nonexistent"], 78, "/nonexistent"),
     ] {
-        serve(options).run().expect(status, "", why);
+        serve(options).expect(status, "", why);
     }
     let page = Page::start(serve(&[&token]));
     assert_eq!(page.get("/status.json").status, 401);
@@ -102,8 +101,8 @@ fn addresses_that_other_machines_reach_need_a_token() {
 fn page_does_not_start_with_settings_that_never_work() {
     let database = shared(Flavour::of_this_test()).database("serve");
     let serve = || Dlock::on(&database, ["serve", "--listen", "127.0.0.1:0"]);
-    serve().run().expect(78, "", "dlock setup");
+    serve().expect(78, "", "dlock setup");
     let url = database.url().replace(&database.password, "wrong");
     let serve = serve().env("DLOCK_URL", url);
-    serve.run().expect(77, "", "Access denied");
+    serve.expect(77, "", "Access denied");
 }

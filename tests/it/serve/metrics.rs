@@ -35,8 +35,7 @@ fn metrics_are_valid_and_documented_and_alerts_and_dashboard_use_only_them() {
     for (script, status) in [("exit 0", 0), ("exit 4", 4)] {
         let exec = ["exec", "-a", "a\"b\\c{}", "--metrics-file"];
         let exec = Dlock::on(&database, exec).arg(&written);
-        let outcome = exec.args(["--", "sh", "-c", script]).run();
-        outcome.expect(status, "", "");
+        exec.args(["--", "sh", "-c", script]).expect(status, "", "");
     }
     let _holder = Holder::on(&database, &[]);
     let page = Page::on(&database, &[]);

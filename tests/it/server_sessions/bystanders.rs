@@ -3,7 +3,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
@@ -15,8 +15,8 @@ use mysql::{Conn, Opts, OptsBuilder};
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::{Stage, read_message, signal, write_message};
 use testkit::on_each_flavour;
-use testkit::own_socket::{connect, socket_of};
 use testkit::servers::{Database, Flavour, shared};
+use testkit::sql::{Sql, connect};
 
 use super::limits::second_account;
 use super::scene::{COMMAND, Scene};
@@ -65,7 +65,7 @@ impl Bystander {
 
     /// Returns the descriptor of the session's socket.
     pub(super) fn socket(&mut self) -> RawFd {
-        socket_of(&mut self.0)
+        self.0.as_raw_fd()
     }
 
     /// Returns the local port of the session.
@@ -114,10 +114,8 @@ fn a_session_on_the_port_of_an_ended_connection_lives(flavour: Flavour) {
     // The server closes its end first, so that the port is free as soon as the command closes the other end.
     let mut admin = database.admin_conn();
     let query = format!("SELECT id FROM information_schema.processlist WHERE host LIKE '%:{port}'");
-    let session: Option<u64> = admin.query_first(query).expect("root has the privilege");
-    let session = session.expect("the session of the command");
-    let killed = admin.query_drop(format!("KILL {session}"));
-    killed.expect("root has the privilege");
+    let session: u64 = admin.value(query);
+    admin.run(format!("KILL {session}"));
     write_message(&go, "close");
     assert_eq!(read_message(&ready), "closed");
     let mut bystander = None;

@@ -1,6 +1,5 @@
 //! Sessions that dlock cannot find, or cannot end.
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::Running;
 use testkit::command::signal;
 use testkit::on_each_flavour;
@@ -11,17 +10,9 @@ use super::scene::{COMMAND, Scene};
 
 /// Creates a second account with all rights on `database`. Returns its name.
 pub(super) fn second_account(database: &Database) -> String {
-    let user = format!("x_{}", database.user);
-    let Database { name, password, .. } = database;
-    let pattern = name.replace('_', "\\_");
-    let mut admin = database.admin_conn();
-    for statement in [
-        format!("CREATE USER '{user}'@'%' IDENTIFIED BY '{password}'"),
-        format!("GRANT ALL ON `{pattern}`.* TO '{user}'@'%'"),
-    ] {
-        admin.query_drop(statement).expect("root has the privilege");
-    }
-    user
+    let account = database.account("x");
+    account.grant(&format!("ALL ON `{}`.*", account.name));
+    account.user
 }
 
 /// Returns a scene whose client uses a second account.

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use mysql::Conn;
-use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::{Stage, read_message};
 use testkit::servers::{Database, Flavour, SESSIONS, shared};
+use testkit::sql::Sql;
 
 use crate::mutants::{VARIABLE, program};
 
@@ -73,19 +73,15 @@ impl Scene {
 
     /// Creates the table and locks its row. The client connects to `port` as `user`, with the password of `database`.
     pub(super) fn with_client(flavour: Flavour, database: Database, user: &str, port: u16) -> Self {
-        Dlock::on(&database, ["setup", "-q"])
-            .run()
-            .expect(0, "", "");
+        Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
         let mut lock = database.admin_conn();
-        for statement in [
-            // A group accepts only tables with a primary key.
-            "CREATE TABLE blocked (n INT PRIMARY KEY) ENGINE=InnoDB",
-            "INSERT INTO blocked VALUES (0)",
-            "BEGIN",
-            "SELECT n FROM blocked FOR UPDATE",
-        ] {
-            lock.query_drop(statement).expect("root has the privilege");
-        }
+        // A group accepts only tables with a primary key.
+        lock.run(
+            "CREATE TABLE blocked (n INT PRIMARY KEY) ENGINE=InnoDB;\
+             INSERT INTO blocked VALUES (0);\
+             BEGIN;\
+             SELECT n FROM blocked FOR UPDATE",
+        );
         let stage = Stage::new();
         let scene = Self {
             flavour,
@@ -214,14 +210,12 @@ impl Scene {
     /// Returns the number that `query` selects.
     #[track_caller]
     pub(super) fn number(&self, query: &str) -> u64 {
-        let number = self.admin.borrow_mut().query_first(query);
-        number.expect("root has the privilege").expect("a number")
+        self.admin.borrow_mut().value(query)
     }
 
     #[track_caller]
     pub(super) fn execute(&self, statement: &str) {
-        let outcome = self.admin.borrow_mut().query_drop(statement);
-        outcome.expect("root has the privilege");
+        self.admin.borrow_mut().run(statement);
     }
 
     /// Returns the number of sessions that execute the statement.
@@ -253,10 +247,8 @@ impl Scene {
     /// Waits until `table` has `count` rows.
     #[track_caller]
     pub(super) fn wait_for_rows(&self, table: &str, count: u64) {
-        let query = format!("SELECT COUNT(*) FROM {table}");
-        eventually(&format!("{count} rows in {table}"), || {
-            self.number(&query) == count
-        });
+        let condition = format!("COUNT(*)={count} FROM {table}");
+        self.admin.borrow_mut().wait_until(condition);
     }
 
     /// Waits until the lease has been renewed `count` more times.
@@ -279,8 +271,7 @@ impl Scene {
         );
         let mut waited = BTreeSet::new();
         eventually("the sessions have waited", || {
-            let ids = self.admin.borrow_mut().query::<u64, _>(&query);
-            waited.extend(ids.expect("root has the privilege"));
+            waited.extend(self.admin.borrow_mut().rows::<u64>(&query));
             waited.len() >= count
         });
         self.execute("ROLLBACK");
@@ -288,7 +279,7 @@ impl Scene {
 
     /// Ends the transaction that has locked the row.
     pub(super) fn unlock(&mut self) {
-        self.lock.query_drop("ROLLBACK").expect("a transaction");
+        self.lock.run("ROLLBACK");
     }
 
     /// Returns true if the statement has been committed.

@@ -23,7 +23,7 @@ fn statement_of_a_process_has_ended_before_the_next_command_starts(flavour: Flav
     killed.wait_for_output("ended 1 session that process ");
     ended_by(&|_| {
         let release = scene.dlock(["release", "init", "--yes", "--operator=ops"]);
-        release.run().expect(0, "", "init is released");
+        release.expect(0, "", "init is released");
     });
     // dlock is killed.
     ended_by(&|ward| signal(ward.holder, "KILL"));
@@ -31,8 +31,7 @@ fn statement_of_a_process_has_ended_before_the_next_command_starts(flavour: Flav
     // The process goes on without the lock.
     let ward = scene.start_ward();
     signal(ward.holder, "TERM");
-    let next = scene.next(&["-q"]).run();
-    next.expect(0, "1 statements\n", "");
+    scene.next(&["-q"]).expect(0, "1 statements\n", "");
     assert!(is_alive(&ward.pid.to_string()));
     assert!(!scene.is_noted());
     signal(ward.pid, "KILL");

@@ -29,7 +29,7 @@ fn recorded_by(database: &Database, version: u32) -> usize {
     let count = format!(
         "SELECT COUNT(DISTINCT token) FROM dlock_history WHERE recorder={version} AND outcome='exited'"
     );
-    database.row(count)
+    database.value(count)
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn compete(flavour: Flavour) {
             };
             // No run is refused, and no two commands overlap.
             let command = dlock.args(["--", "sh", "-c", ALONE, "sh", witness]);
-            command.run().expect(0, "", "");
+            command.expect(0, "", "");
             granted += 1;
         }
         granted
@@ -63,7 +63,7 @@ fn compete(flavour: Flavour) {
         let mut contenders = [Vec::new(), Vec::new()];
         contenders[0].extend((0..CONTENDERS).map(|_| scope.spawn(move || contend(false))));
         eventually("all contenders wait", || {
-            database.row::<usize>("SELECT COUNT(*) FROM dlock_waiter") == CONTENDERS
+            database.value::<usize>("SELECT COUNT(*) FROM dlock_waiter") == CONTENDERS
         });
         let setup = next(database, ["setup"]).run();
         setup.expect(0, "", "upgraded from schema version 3 to 4");

@@ -1,14 +1,16 @@
 //! `dlock setup` upgrades the tables in place.
 
 use std::thread;
+use testkit::cli_runner::eventually;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use testkit::cli_runner::{Dlock, eventually};
+use testkit::cli_runner::Dlock;
 use testkit::servers::{Database, Flavour, SESSIONS, shared};
+use testkit::sql::Sql;
 
 use super::{definitions, next, recorded, set_up};
-use crate::doctor::{Findings, account_without_grants, execute};
+use crate::doctor::{Findings, account_without_grants};
 use crate::faults::on_each;
 
 /// The statement that the upgrade in these tests executes.
@@ -21,7 +23,7 @@ fn executes(database: &Database, start: &str) {
     let count = format!(
         "SELECT COUNT(*) FROM {SESSIONS} AS p WHERE user='{user}' AND info LIKE '{start}%'"
     );
-    eventually(start, || database.row::<u64>(&count) == 1);
+    eventually(start, || database.value::<u64>(&count) == 1);
 }
 
 /// Starts a transaction and reads `dlock_history` in it, so that the table cannot be altered until the transaction
@@ -29,10 +31,7 @@ fn executes(database: &Database, start: &str) {
 #[track_caller]
 fn transaction(database: &Database) -> Conn {
     let mut transaction = database.admin_conn();
-    for statement in ["BEGIN", "SELECT COUNT(*) FROM dlock_history"] {
-        let outcome = transaction.query_drop(statement);
-        outcome.expect("root has the privilege");
-    }
+    transaction.run("BEGIN; SELECT COUNT(*) FROM dlock_history");
     transaction
 }
 
@@ -40,7 +39,7 @@ fn transaction(database: &Database) -> Conn {
 #[track_caller]
 fn is_upgraded(database: &Database, flavour: Flavour) {
     let fresh = shared(flavour).database("fresh");
-    next(&fresh, ["setup", "-q"]).run().expect(0, "", "");
+    next(&fresh, ["setup", "-q"]).expect(0, "", "");
     for (upgraded, fresh) in definitions(database).iter().zip(definitions(&fresh)) {
         let [mut upgraded, mut fresh]: [Vec<&str>; 2] =
             [upgraded, &fresh].map(|it| it.lines().collect());
@@ -52,7 +51,7 @@ fn is_upgraded(database: &Database, flavour: Flavour) {
     Findings::of(next(database, [""; 0])).are_good_except(&[]);
     let exec = ["exec", "-a", "init", "--", "echo", "ran"];
     for dlock in [Dlock::on(database, exec), next(database, exec)] {
-        dlock.run().expect(0, "ran\n", "");
+        dlock.expect(0, "ran\n", "");
     }
 }
 
@@ -66,10 +65,10 @@ fn setups_at_once_all_succeed_and_continue_an_interrupted_upgrade() {
         }
         is_upgraded(&database, flavour);
         // The state after a crash of setup: the server has committed the new column, but not the new version.
-        execute(&database, "UPDATE dlock_schema SET version=3");
+        database.run("UPDATE dlock_schema SET version=3");
         let exec = next(&database, ["exec", "-a", "init", "--", "echo", "ran"]);
         let advice = "run dlock setup with this version of dlock";
-        exec.run().expect(78, "", advice);
+        exec.expect(78, "", advice);
         let setup = || next(&database, ["setup"]).run();
         setup().expect(0, "", "upgraded from schema version 3 to 4");
         is_upgraded(&database, flavour);
@@ -93,7 +92,7 @@ fn setup_waits_for_a_transaction_while_holders_continue() {
         executes(&database, "ALTER TABLE dlock_history");
         // The release of this run inserts into the table.
         let exec = ["exec", "-a", "init", "--", "echo", "ran"];
-        Dlock::on(&database, exec).run().expect(0, "ran\n", "");
+        Dlock::on(&database, exec).expect(0, "ran\n", "");
         drop(transaction);
         setup.wait().expect(0, "", "from schema version 3 to 4");
         is_upgraded(&database, flavour);
@@ -111,7 +110,7 @@ fn an_upgrade_by_another_program_during_setup_is_not_undone() {
         let other = thread::spawn(move || other.query_drop(COLUMN));
         // While setup sleeps, the other statement is the only one that waits for the table.
         executes(&database, "DO SLEEP");
-        execute(&database, "UPDATE dlock_schema SET version=5");
+        database.run("UPDATE dlock_schema SET version=5");
         drop(transaction);
         let outcome = other.join().expect("the thread does not panic");
         outcome.expect("the other program is first");
@@ -135,7 +134,7 @@ fn first_execs_of_two_versions_leave_usable_tables() {
                 "{flavour}: {outcome:#?}"
             );
         }
-        next(&database, ["setup"]).run().expect(0, "", "in place");
+        next(&database, ["setup"]).expect(0, "", "in place");
         is_upgraded(&database, flavour);
     });
 }
@@ -153,15 +152,13 @@ fn printed(database: &Database, select: impl Fn(&str) -> Option<String>) -> Vec<
 /// Changes the tables to those of schema version 1.
 #[track_caller]
 fn downgrade(database: &Database) {
-    for statement in [
-        "ALTER TABLE dlock_lock DROP COLUMN sessions",
-        "ALTER TABLE dlock_history DROP COLUMN sessions_ended, DROP COLUMN processes_killed, DROP COLUMN dlock_status, \
-         DROP COLUMN waited_us, DROP COLUMN slot",
-        "ALTER TABLE dlock_waiter DROP COLUMN waits_again, DROP COLUMN inside_action, DROP COLUMN inside_token",
-        "UPDATE dlock_schema SET version=1",
-    ] {
-        execute(database, statement);
-    }
+    database.run(
+        "ALTER TABLE dlock_lock DROP COLUMN sessions;\
+         ALTER TABLE dlock_history DROP COLUMN sessions_ended, DROP COLUMN processes_killed, DROP COLUMN dlock_status, \
+         DROP COLUMN waited_us, DROP COLUMN slot;\
+         ALTER TABLE dlock_waiter DROP COLUMN waits_again, DROP COLUMN inside_action, DROP COLUMN inside_token;\
+         UPDATE dlock_schema SET version=1",
+    );
 }
 
 #[test]
@@ -179,7 +176,7 @@ fn tables_of_earlier_versions_are_upgraded_to_the_present_version() {
             exec().expect(0, "ran\n", "");
         };
         downgrade(&database);
-        execute(&database, "DROP TABLE dlock_slot");
+        database.run("DROP TABLE dlock_slot");
         let advice = "the tables have schema version 1, but this dlock needs 2: run dlock setup";
         exec().expect(78, "", advice);
         let findings = Findings::of(Dlock::on(&database, [""; 0]));
@@ -189,9 +186,9 @@ fn tables_of_earlier_versions_are_upgraded_to_the_present_version() {
         is_upgraded_from(1);
 
         // The tables of version 2 have no slots. An exclusive lease needs none.
-        execute(&database, "DROP TABLE dlock_slot");
-        execute(&database, "ALTER TABLE dlock_history DROP COLUMN slot");
-        execute(&database, "UPDATE dlock_schema SET version=2");
+        database.run("DROP TABLE dlock_slot");
+        database.run("ALTER TABLE dlock_history DROP COLUMN slot");
+        database.run("UPDATE dlock_schema SET version=2");
         exec().expect(0, "ran\n", "");
         let shared = ["exec", "init", "--shared", "--", "true"];
         let shared = Dlock::on(&database, shared).run();
@@ -215,9 +212,7 @@ fn the_printed_statements_upgrade_the_tables() {
             is_part.then(|| statement.to_owned())
         });
         assert!(statements.iter().any(|one| one == COLUMN), "{statements:?}");
-        for statement in statements {
-            execute(&database, &statement);
-        }
+        database.run(statements.join(";"));
         is_upgraded(&database, flavour);
     });
 }
@@ -236,12 +231,12 @@ fn the_printed_grant_is_needed_and_enough_for_an_upgrade() {
         };
         let lesser = grant.replace(", ALTER", "");
         assert_ne!(grant, &lesser);
-        execute(&database, &lesser);
+        database.run(&lesser);
         let advice = "run dlock setup with an account that may alter tables \
                       (GRANT CREATE, SELECT, INSERT, UPDATE, ALTER ON";
         let setup = || next(&account, ["setup"]).run();
         setup().expect(77, "", advice);
-        execute(&database, grant);
+        database.run(grant);
         setup().expect(0, "", "upgraded from schema version 3 to 4");
         is_upgraded(&database, flavour);
     });

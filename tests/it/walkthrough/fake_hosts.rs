@@ -8,11 +8,11 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::{Stage, read_message, write_message};
 use testkit::compiler::preload;
-use testkit::servers::{Database, Flavour, shared};
+use testkit::each_server::set_up;
+use testkit::servers::{Database, Flavour};
 use testkit::terminal::Terminal;
 
 /// C source of a library that replaces the host name.
@@ -57,10 +57,7 @@ pub(super) struct Session {
 impl FakeHosts {
     /// Creates hosts that share a new database. The ttl of all leases is `ttl`.
     pub(super) fn with(flavour: Flavour, ttl: &'static str) -> Self {
-        let database = shared(flavour).database("walkthrough");
-        Dlock::on(&database, ["setup", "-q"])
-            .run()
-            .expect(0, "", "");
+        let database = set_up(flavour);
         let stage = Stage::new();
         let script = stage.path("migrate.sh");
         fs::write(&script, MIGRATE).expect("the script can be written");
@@ -143,26 +140,18 @@ impl FakeHosts {
     /// Waits until `dlock status` reports that the holder with a lease of 20 s does not renew it.
     #[track_caller]
     pub(super) fn wait_until_renewal_is_overdue(&self) {
-        let mut admin = self.database.admin_conn();
-        let overdue = "SELECT renewed_at < UTC_TIMESTAMP(6) - INTERVAL 5 SECOND FROM dlock_lock";
-        eventually("the renewal is overdue", || {
-            admin.query_first(overdue).expect("the table can be read") == Some(true)
-        });
+        let overdue = "renewed_at<UTC_TIMESTAMP(6)-INTERVAL 5 SECOND FROM dlock_lock";
+        self.database.wait_until(overdue);
     }
 
     /// Moves times in the tables to the past and adds renewals, as if the holder had started twelve minutes ago and the
     /// waiters later than the holder. Does not change columns on which grants depend.
     pub(super) fn shift_times_to_the_past(&self) {
-        let mut admin = self.database.admin_conn();
-        for statement in [
-            "UPDATE dlock_lock SET acquired_at=acquired_at-INTERVAL 754 SECOND,renewals=renewals+150",
-            "UPDATE dlock_waiter SET enqueued_at=enqueued_at-INTERVAL 701 SECOND WHERE host='web-2'",
-            "UPDATE dlock_waiter SET enqueued_at=enqueued_at-INTERVAL 95 SECOND WHERE host='web-3'",
-        ] {
-            admin
-                .query_drop(statement)
-                .expect("the rows can be updated");
-        }
+        self.database.run(
+            "UPDATE dlock_lock SET acquired_at=acquired_at-INTERVAL 754 SECOND,renewals=renewals+150; \
+             UPDATE dlock_waiter SET enqueued_at=enqueued_at-INTERVAL 701 SECOND WHERE host='web-2'; \
+             UPDATE dlock_waiter SET enqueued_at=enqueued_at-INTERVAL 95 SECOND WHERE host='web-3'",
+        );
     }
 
     fn start(&self, host: &'static str, line: &str, prompt: &str) -> Session {

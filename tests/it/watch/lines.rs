@@ -84,6 +84,6 @@ fn invalid_watch_options_are_refused() {
     ] {
         let status = Dlock::new(["status"]).args(options);
         let status = status.env("DLOCK_URL", "mysql://nobody@127.0.0.1:1/none");
-        status.run().expect(64, "", why);
+        status.expect(64, "", why);
     }
 }

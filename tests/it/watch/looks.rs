@@ -1,7 +1,7 @@
 //! Tests of the exact contents of the screen, of its keys, and of other terminal sizes.
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::eventually;
+use testkit::sql::Sql;
 
 use super::{DOWN, ENTER, ESCAPE, Screen, thirty_actions};
 
@@ -82,8 +82,7 @@ fn screen_follows_keys_and_sizes_and_shows_the_list() {
     let (list, mut grid) = (list(), String::new());
     let mut admin = database.admin_conn();
     eventually(&list, || {
-        let renew = "UPDATE dlock_lock SET renewed_at=UTC_TIMESTAMP(6)";
-        admin.query_drop(renew).expect("the rows can be updated");
+        admin.run("UPDATE dlock_lock SET renewed_at=UTC_TIMESTAMP(6)");
         screen.types("g");
         grid = screen.grid();
         grid.split_once('\n').unzip().1 == Some(&*list)

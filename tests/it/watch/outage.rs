@@ -105,7 +105,7 @@ fn watch_fails_like_status_if_its_first_request_fails() {
         (&empty.url(), 78, "dlock setup"),
     ] {
         let watch = Dlock::new(["status", "--watch"]).env("DLOCK_URL", url);
-        watch.run().expect(status, "", why);
+        watch.expect(status, "", why);
     }
     let mut screen = Screen::with(&empty, &[], &[]);
     assert_eq!(screen.terminal.ends(), Some(78));

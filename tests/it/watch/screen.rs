@@ -17,8 +17,7 @@ const COLOR: &str = "\x1b[31;1m";
 #[test]
 fn details_show_the_outcome_of_each_new_run() {
     let database = shared(Flavour::of_this_test()).database("watch");
-    let exec = Dlock::on(&database, ["exec", "init", "--", "sh", "-c", "exit 7"]);
-    exec.run().expect(7, "", "");
+    Dlock::on(&database, ["exec", "init", "--", "sh", "-c", "exit 7"]).expect(7, "", "");
     let holder = Holder::on(&database, &["--holder", "web-1/7"]);
     let mut screen = Screen::watch(&database, &[]);
     screen.shows("web-1/7");

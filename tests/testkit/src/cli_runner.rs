@@ -154,6 +154,14 @@ impl Dlock {
     pub fn run(self) -> Outcome {
         self.start().wait()
     }
+
+    /// Runs the program, and checks its status and output with [`Outcome::expect`].
+    #[track_caller]
+    pub fn expect(self, status: i32, stdout: &str, stderr: &str) -> Outcome {
+        let outcome = self.run();
+        outcome.expect(status, stdout, stderr);
+        outcome
+    }
 }
 
 /// Removes the variables that configure dlock from the environment of `command`.

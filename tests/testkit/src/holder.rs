@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 
-use mysql::prelude::Queryable;
-
-use crate::cli_runner::{Dlock, Outcome, Running, eventually};
+use crate::cli_runner::{Dlock, Outcome, Running};
 use crate::command::Stage;
 use crate::servers::Database;
 
@@ -46,34 +44,23 @@ impl Holder {
     }
 }
 
-/// Returns the column `name` of the only row. None means that the column is NULL.
-#[track_caller]
-fn column(database: &Database, name: &str) -> Option<u64> {
-    database.row(format!("SELECT {name} FROM dlock_lock"))
-}
-
 /// Returns the token of the latest grant.
 #[track_caller]
 pub fn token(database: &Database) -> u64 {
-    column(database, "token").expect("the column is never NULL")
+    database.value("SELECT token FROM dlock_lock")
 }
 
 /// Returns the number of renewals of the current lease.
 #[track_caller]
 pub fn renewals(database: &Database) -> u64 {
-    column(database, "renewals").expect("the column is never NULL")
+    database.value("SELECT renewals FROM dlock_lock")
 }
 
 /// Waits until the lease has been renewed `times` more times.
 #[track_caller]
 pub fn wait_renewals(database: &Database, times: u64) {
-    let mut admin = database.admin_conn();
-    let mut renewals = || -> u64 {
-        let row = admin.query_first("SELECT renewals FROM dlock_lock");
-        row.expect("the table exists").expect("the row exists")
-    };
-    let before = renewals();
-    eventually("the lease is renewed", || renewals() >= before + times);
+    let wanted = renewals(database) + times;
+    database.wait_until(format!("renewals>={wanted} FROM dlock_lock"));
 }
 
 /// Returns the record of `init` from `dlock status --json`.
@@ -86,23 +73,12 @@ pub fn status(database: &Database) -> serde_json::Value {
 /// Returns true if the lock is free.
 #[track_caller]
 pub fn is_free(database: &Database) -> bool {
-    column(database, "owner_id IS NULL") == Some(1)
+    database.value("SELECT owner_id IS NULL FROM dlock_lock")
 }
 
 /// Replaces the owner id in the row with an owner id that no dlock process has, and increases the token.
 #[track_caller]
 pub fn steal(database: &Database) {
     let steal = "UPDATE dlock_lock SET owner_id=REPEAT('t',16), token=token+1, holder='a thief'";
-    database.execute(steal);
-}
-
-/// Waits until the SQL expression `condition` is true for a row. Costs the server less than a loop of `dlock status`.
-#[track_caller]
-pub fn wait_for_row(database: &Database, condition: &str) {
-    let mut admin = database.admin_conn();
-    let query = format!("SELECT COUNT(*) FROM dlock_lock WHERE {condition}");
-    eventually(condition, || {
-        let count: Option<u64> = admin.query_first(&query).expect("the table exists");
-        count > Some(0)
-    });
+    database.run(steal);
 }

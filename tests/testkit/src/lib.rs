@@ -1,11 +1,11 @@
 //! Tools for the tests and the benchmarks of dlock.
 //!
-//! - Programs: `servers` starts MariaDB and MySQL, `each_server` runs a test on each of them, `clusters` starts clusters of
-//!   them, `cli_runner` runs dlock, `holder` starts a holder that a test controls, `terminal` provides a pseudo-terminal,
-//!   `shell` a shell with completions, and `browser` a browser.
+//! - Programs: `servers` starts MariaDB and MySQL, `sql` executes statements on them, `each_server` runs a test on each of
+//!   them, `clusters` starts clusters of them, `cli_runner` runs dlock, `holder` starts a holder that a test controls,
+//!   `terminal` provides a pseudo-terminal, `shell` a shell with completions, and `browser` a browser.
 //! - Commands: `command` and `recorder` contain commands for dlock to run, and `compiler` builds C programs and libraries.
 //! - Networks: `proxy` and `network` inject faults, `middle` starts HAProxy and MySQL Router, `multiplexer` shares one
-//!   session among clients, `own_socket` finds dlock's own connection, and `http` is a client of `dlock serve`.
+//!   session among clients, and `http` is a client of `dlock serve`.
 //! - `arguments` reads the command line of a test without a test harness.
 //! - `bench`: what only benchmarks and long runs need
 
@@ -20,17 +20,17 @@ pub mod cli_runner;
 pub mod clusters;
 pub mod command;
 pub mod compiler;
-mod each_server;
+pub mod each_server;
 pub mod holder;
 pub mod http;
 pub mod middle;
 pub mod multiplexer;
 pub mod network;
-pub mod own_socket;
 pub mod proxy;
 pub mod recorder;
 pub mod servers;
 pub mod shell;
+pub mod sql;
 pub mod terminal;
 
 /// Returns the root folder of the repository.

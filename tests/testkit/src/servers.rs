@@ -16,11 +16,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
-use mysql::prelude::{FromRow, Queryable};
+use dlock::store::target::{Address, Secret, SslMode, Target, Tls};
 use mysql::{Conn, OptsBuilder};
 use url::form_urlencoded::byte_serialize;
 
 use crate::cli_runner::Dlock;
+use crate::sql::Sql;
 
 /// A release series of a server. The tests of the contract, of mutual exclusion, of the order of the queue and of
 /// `dlock doctor` run on all series; the other tests run on one series of each [`Flavour`], or of one.
@@ -173,22 +174,23 @@ pub const SESSIONS: &str = "(SELECT id,user,info FROM information_schema.process
 /// No test may restart or stop a shared server. A test that needs a restart or special options starts a separate
 /// [`Server`].
 pub fn shared(series: impl Into<Series>) -> &'static Server {
-    static MARIADB_10_11: OnceLock<Server> = OnceLock::new();
-    static MARIADB_11_8: OnceLock<Server> = OnceLock::new();
-    static MYSQL: OnceLock<Server> = OnceLock::new();
+    static SERVERS: [OnceLock<Server>; Series::ALL.len()] =
+        [const { OnceLock::new() }; Series::ALL.len()];
     let series = series.into();
-    let server = match series {
-        Series::MariaDb1011 => &MARIADB_10_11,
-        Series::MariaDb118 => &MARIADB_11_8,
-        Series::MySql97 => &MYSQL,
-        Series::Galera | Series::Group => panic!("the nodes of a cluster are started together"),
-    };
+    let number = Series::ALL.iter().position(|other| *other == series);
+    let number = number.expect("the nodes of a cluster are started together");
     // The server is never dropped. When this process ends, the kernel closes the pipe to the script, which stops the
     // server.
-    server.get_or_init(|| Server::start(series, &[]))
+    SERVERS[number].get_or_init(|| Server::start(series, &[]))
 }
 
-/// A running server. Dropping this value stops the server.
+/// Returns a new database on the server that [`Flavour::of_this_test`] chooses.
+#[track_caller]
+pub fn database() -> Database {
+    shared(Flavour::of_this_test()).database("test")
+}
+
+/// A running server. Dropping this value stops the server, waits until its process has ended, and removes its folder.
 pub struct Server {
     series: Series,
     script: Script,
@@ -202,14 +204,6 @@ impl Server {
     #[track_caller]
     pub fn start(series: impl Into<Series>, extra_options: &[&str]) -> Self {
         Self::start_in(series, extra_options, &[])
-    }
-
-    /// Starts a server like [`Self::start`], with a separate disk of `size`, for example `8M`. `extra_options` can
-    /// place files on this disk with the path `../disk`.
-    #[track_caller]
-    pub fn with_disk(flavour: Flavour, size: &str, extra_options: &[&str]) -> Self {
-        let disk = ("DLOCK_TEST_SERVER_DISK", size.to_owned());
-        Self::start_in(flavour, extra_options, &[disk])
     }
 
     /// Starts a server like [`Self::start`], and passes the environment variables in `environment` to the script. The
@@ -264,12 +258,6 @@ impl Server {
         self.ready = self.script.ready();
     }
 
-    /// Stops the server and returns once its process has ended and its folder is removed. Dropping the value has the
-    /// same effect.
-    pub fn stop(self) {
-        drop(self);
-    }
-
     pub fn series(&self) -> Series {
         self.series
     }
@@ -298,7 +286,7 @@ impl Server {
         &self.ready.dir
     }
 
-    /// Returns the path of the disk of a server from [`Self::with_disk`]. The disk is mounted only in the server's
+    /// Returns the path of the disk of a server with `DLOCK_TEST_SERVER_DISK`. The disk is mounted only in the server's
     /// mount namespace, so the path goes through /proc.
     pub fn disk(&self) -> PathBuf {
         let (pid, dir) = (self.pid(), self.dir().display());
@@ -399,6 +387,25 @@ impl Database {
         )
     }
 
+    /// Returns the target of dlock's connections to this database through `port` on 127.0.0.1, without TLS.
+    pub fn target(&self, port: u16) -> Target {
+        Target {
+            address: Address::Tcp {
+                host: "127.0.0.1".to_owned(),
+                port,
+            },
+            user: self.user.clone(),
+            password: Some(Secret::new(self.password.clone())),
+            database: self.name.clone(),
+            tls: Tls {
+                mode: SslMode::Disabled,
+                chosen: true,
+                ca: None,
+                identity: None,
+            },
+        }
+    }
+
     /// Opens a connection as root over the Unix socket, with this database selected.
     #[track_caller]
     pub fn admin_conn(&self) -> Conn {
@@ -411,27 +418,21 @@ impl Database {
         Dlock::on(self, ["setup", "-q"]).run().expect(0, "", "");
     }
 
-    /// Executes `statement` as root.
+    /// Returns this database with another account. If the account is new, it has no privileges.
     #[track_caller]
-    pub fn execute(&self, statement: impl AsRef<str>) {
-        let statement = statement.as_ref();
-        let executed = self.admin_conn().query_drop(statement);
-        executed.unwrap_or_else(|error| panic!("{statement}: {error}"));
+    pub fn account(&self, name: &str) -> Self {
+        let mut account = self.clone();
+        account.user = format!("{name}_{}", self.user);
+        let (user, password) = (&account.user, &account.password);
+        let statement = format!("CREATE USER IF NOT EXISTS '{user}' IDENTIFIED BY '{password}'");
+        self.run(statement);
+        account
     }
 
-    /// Returns the rows of `query`, which root executes.
+    /// Grants `privileges`, for example `SELECT ON *.*`, to the account of this database.
     #[track_caller]
-    pub fn rows<T: FromRow>(&self, query: impl AsRef<str>) -> Vec<T> {
-        let query = query.as_ref();
-        let rows = self.admin_conn().query(query);
-        rows.unwrap_or_else(|error| panic!("{query}: {error}"))
-    }
-
-    /// Returns the first row of `query`, which root executes.
-    #[track_caller]
-    pub fn row<T: FromRow>(&self, query: impl AsRef<str>) -> T {
-        let rows = self.rows(query);
-        rows.into_iter().next().expect("the query returns a row")
+    pub fn grant(&self, privileges: &str) {
+        self.run(format!("GRANT {privileges} TO '{}'@'%'", self.user));
     }
 
     /// Creates the database and its account on the server of the connection `root`.
@@ -439,14 +440,11 @@ impl Database {
         let (name, user, password) = (&self.name, &self.user, &self.password);
         // In GRANT, unlike in other statements, the name of a database is a pattern, and `_` matches any character.
         let pattern = name.replace('_', "\\_");
-        for statement in [
-            format!("CREATE DATABASE `{name}`"),
-            format!("CREATE USER '{user}'@'%' IDENTIFIED BY '{password}'"),
-            format!("GRANT ALL ON `{pattern}`.* TO '{user}'@'%'"),
-        ] {
-            root.query_drop(&statement)
-                .unwrap_or_else(|error| panic!("{statement}: {error}"));
-        }
+        root.run(format!(
+            "CREATE DATABASE `{name}`;\
+             CREATE USER '{user}'@'%' IDENTIFIED BY '{password}';\
+             GRANT ALL ON `{pattern}`.* TO '{user}'@'%'"
+        ));
     }
 }
 

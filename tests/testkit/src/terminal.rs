@@ -143,11 +143,6 @@ impl Terminal {
         &self.written
     }
 
-    /// Changes the terminal size to 132 columns and 50 rows.
-    pub fn resizes(&self) {
-        self.becomes(132, 50);
-    }
-
     /// Changes the terminal size to `columns` and `rows`.
     pub fn becomes(&self, columns: u16, rows: u16) {
         let terminal = self.keys.as_ref().expect("the terminal is not hung up");

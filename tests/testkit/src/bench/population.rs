@@ -7,10 +7,10 @@
 use std::process::Command;
 
 use mysql::Conn;
-use mysql::prelude::Queryable;
 
 use super::succeed;
 use crate::servers::{Database, Server};
+use crate::sql::Sql;
 
 /// The action that a real process acquires.
 pub const ACTION: &str = "init";
@@ -63,8 +63,7 @@ impl Population {
         let locks = format!(
             "SELECT SUM(GET_LOCK({LOCK_NAME},0)) FROM dlock_lock WHERE owner_id IS NOT NULL"
         );
-        let locks = population.session.query_first(locks);
-        let locks: Option<u32> = locks.expect("the server responds");
+        let locks: Option<u32> = population.session.first(locks);
         assert_eq!(locks, Some(held - 1), "number of queue locks");
         population
     }
@@ -77,13 +76,11 @@ impl Population {
     /// Returns the number of waiters for [`ACTION`].
     pub fn waiting(&self) -> usize {
         let query = format!("SELECT COUNT(*) FROM dlock_waiter WHERE action='{ACTION}'");
-        let count = self.database.admin_conn().query_first(query);
-        count.expect("the server responds").expect("one row")
+        self.database.value(query)
     }
 
     fn run(&mut self, statement: &str) {
-        let done = self.session.query_drop(statement);
-        done.unwrap_or_else(|error| panic!("{statement}: {error}"));
+        self.session.run(statement);
     }
 }
 

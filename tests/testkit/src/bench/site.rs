@@ -1,6 +1,6 @@
 //! A server with a database that has the tables of dlock.
 
-use mysql::prelude::{FromRow, Queryable};
+use mysql::prelude::FromRow;
 
 use super::{dlock, succeed};
 use crate::servers::{Database, Flavour, Server};
@@ -26,7 +26,6 @@ impl Site {
 
     /// Returns the rows that `query` selects.
     pub fn rows<T: FromRow>(&self, query: &str) -> Vec<T> {
-        let rows = self.database.admin_conn().query(query);
-        rows.unwrap_or_else(|error| panic!("{query}: {error}"))
+        self.database.rows(query)
     }
 }
