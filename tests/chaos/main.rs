@@ -24,7 +24,6 @@ mod check;
 mod client;
 mod contender;
 mod fault_kind;
-mod fault_phase;
 mod history;
 mod live_runs;
 mod nemesis;
@@ -77,7 +76,7 @@ fn run_all(options: &Options) -> bool {
         let folder = folder.join(topology.to_string());
         let seconds = options.seconds.unwrap_or(topology.short_seconds());
         let timeline = match options.only_checks {
-            true => Timeline::of(history::read(&folder).expect("the history can be read")),
+            true => Timeline::of(history::read(&folder)),
             false => run::run(topology, seconds, options, &folder),
         };
         report::report(&timeline, topology, seconds, options, &folder)
