@@ -40,9 +40,7 @@ impl Contender<'_> {
     pub(crate) fn work(&self) {
         let (site, live_runs) = (self.site, &self.context.live_runs);
         let mut caller = (site.purpose.has_bystanders()).then(|| Session::open(&site.database));
-        for mut plan in plans(self.context.seed, self.action, self.slot) {
-            plan.ttl = site.purpose.ttl(plan.ttl);
-            plan.hold /= site.purpose.hold_divisor();
+        for plan in plans(self.context.seed, self.action, self.slot) {
             if !live_runs.pause(Duration::from_millis(plan.pause)) {
                 break;
             }
@@ -53,14 +51,15 @@ impl Contender<'_> {
         let kind = ContenderKind::ALL[self.slot % ContenderKind::ALL.len()];
         let last = Plan {
             hold: 10,
-            ..Plan::plain(kind, site.purpose.ttl(2_000))
+            ..Plan::plain(kind, 2_000)
         };
         self.run(last, caller.as_mut());
     }
 
     /// Runs dlock once, and records its start and its end. dlock inherits the session of its caller, as it does if the
     /// caller's client library does not close sockets on exec.
-    fn run(&self, plan: Plan, mut caller: Option<&mut Session>) {
+    fn run(&self, mut plan: Plan, mut caller: Option<&mut Session>) {
+        self.site.purpose.adapt(&mut plan);
         let (context, action) = (self.context, self.action);
         while self.site.is_closed.load(Ordering::Relaxed) {
             thread::sleep(POLL_INTERVAL);
@@ -90,7 +89,8 @@ impl Contender<'_> {
         unsafe {
             dlock.pre_exec(move || prepare(inherited));
         }
-        // On a busy machine, the start of a process may take seconds, and the program must be ready when dlock has the lock.
+        // On a busy machine, the start of a process may take seconds, and the program must be ready when dlock has the
+        // lock.
         let program =
             (builder.as_mut()).map(|program| program.spawn().expect("the program starts"));
         let mut child = dlock.spawn().expect("dlock starts");
@@ -104,7 +104,8 @@ impl Contender<'_> {
             scope.spawn(|| record_death(context, run, action, &fifo));
             let stderr = scope.spawn(|| read_stderr(reader, &deaf_file, &has_ended));
             let status = child.wait().expect("dlock can be waited for");
-            // A remaining process could keep the pipe open, so the time is read before the wait for the end of the pipe.
+            // A remaining process could keep the pipe open, so the time is read before the wait for the end of the
+            // pipe.
             let at = now();
             has_ended.store(true, Ordering::Relaxed);
             let stderr = stderr.join().expect("a reader does not panic");
@@ -156,8 +157,8 @@ impl Contender<'_> {
     }
 }
 
-/// Records the death of the last process of the tree of `run`. The kernel reports a hangup only if a process has had the
-/// fifo open for writing.
+/// Records the death of the last process of the tree of `run`. The kernel reports a hangup only if a process has had
+/// the fifo open for writing.
 fn record_death(context: &RunContext, run: u64, action: &str, fifo: &OwnedFd) {
     let mut hangup = [PollFd::new(fifo, PollFlags::empty())];
     while poll(&mut hangup, None).is_err() {}

@@ -162,7 +162,8 @@ impl LiveRuns {
         });
     }
 
-    /// Waits until `find` returns a value. None after `timeout`, or when the fault phase ends, because no fault may begin.
+    /// Waits until `find` returns a value. None after `timeout`, or when the fault phase ends, because no fault may
+    /// begin.
     fn wait_for<T>(&self, timeout: Duration, find: impl Fn(&State) -> Option<T>) -> Option<T> {
         let end = now() + micros(timeout);
         let mut state = self.locked();

@@ -74,7 +74,8 @@ fn run_all(options: &Options) -> bool {
     );
     let run = |topology: Topology| {
         let folder = folder.join(topology.to_string());
-        let seconds = options.seconds.unwrap_or(topology.short_seconds());
+        let is_single = Topology::SINGLE.contains(&topology);
+        let seconds = options.seconds.unwrap_or(if is_single { 20 } else { 15 });
         let timeline = match options.only_checks {
             true => Timeline::of(history::read(&folder)),
             false => run::run(topology, seconds, options, &folder),

@@ -11,7 +11,7 @@ use crate::topology::Topology;
 
 #[derive(Debug)]
 pub(crate) struct Options {
-    /// Length of each chaos run. None uses the length of the topology's short run.
+    /// Length of each chaos run. None uses the length of a short run.
     pub(crate) seconds: Option<u64>,
     pub(crate) seed: u64,
     /// Topologies to test. The topologies in one element run concurrently.

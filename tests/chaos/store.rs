@@ -16,8 +16,8 @@ impl Store {
         Self(file.open(path).expect("the store can be opened"))
     }
 
-    /// Returns the count, or replaces it with `count` and returns that. The error is the highest token that the store has
-    /// accepted, if that is higher than `token`.
+    /// Returns the count, or replaces it with `count` and returns that. The error is the highest token that the store
+    /// has accepted, if that is higher than `token`.
     pub(crate) fn exchange(&self, token: u64, count: Option<u64>) -> Result<u64, u64> {
         // If the process is killed in this function, the kernel releases the lock.
         flock(&self.0, FlockOperation::LockExclusive).expect("the store can be locked");

@@ -17,7 +17,7 @@ use crate::fault_kind::{FaultKind, Victim};
 use crate::nemesis::{self, Clocked, Machines, Pair};
 use crate::probe;
 use crate::run_context::RunContext;
-use crate::schedule::{Route, shared_lock};
+use crate::schedule::{Plan, Route, shared_lock};
 use crate::topology::Topology;
 
 /// Ttl in milliseconds of all runs on a site whose database loses grants.
@@ -65,25 +65,20 @@ impl Purpose {
         self.properties().1
     }
 
-    /// Returns the ttl in milliseconds of a run that has the ttl `planned` in the schedule.
+    /// Adapts a plan of the schedule.
     ///
     /// A server with a fake clock is slow. On a busy machine, it may be too slow for the renewal of a short lease. If a
     /// session ends for this reason while the clock jumps, two faults coincide, and dlock makes no promise for this
-    /// case. If a database loses a grant, dlock makes a promise only to contenders with the same ttl.
-    pub(crate) fn ttl(self, planned: u64) -> u64 {
+    /// case. If a database loses a grant, dlock makes a promise only to contenders with the same ttl. On a cluster, most
+    /// of the time passes during faults, so the commands are shorter, which gives more grants.
+    pub(crate) fn adapt(self, plan: &mut Plan) {
         match self {
-            Self::Clocks => planned * 3,
-            Self::FailOver => LOSSY_TTL,
-            _ => planned,
+            Self::Clocks => plan.ttl *= 3,
+            Self::FailOver => plan.ttl = LOSSY_TTL,
+            _ => {}
         }
-    }
-
-    /// Returns the number by which the run times of the commands are divided. On a cluster, most of the time passes during
-    /// faults, so the commands are shorter, which gives more grants.
-    pub(crate) fn hold_divisor(self) -> u64 {
-        match self {
-            Self::Nodes | Self::Members | Self::FailOver => 2,
-            _ => 1,
+        if matches!(self, Self::Nodes | Self::Members | Self::FailOver) {
+            plan.hold /= 2;
         }
     }
 

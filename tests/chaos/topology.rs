@@ -56,12 +56,4 @@ impl Topology {
         });
         kinds
     }
-
-    /// Returns the length in seconds of the short run, which `cargo test` executes.
-    pub(crate) fn short_seconds(self) -> u64 {
-        match self {
-            Self::MariaDb | Self::MySql => 20,
-            _ => 15,
-        }
-    }
 }

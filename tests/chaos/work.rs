@@ -103,8 +103,9 @@ impl Holder {
         Witnesses::take(&self.folder, &self.leases, self.plan.limit)
     }
 
-    /// Works for the planned time since `start`, or until the quiet phase, in which other contenders wait. Directly before each write, `begin` returns the time of the write and
-    /// a value that is dropped after it, or why the holder must not write. Then this function returns the cause too.
+    /// Works for the planned time since `start`, or until the quiet phase, in which other contenders wait. Directly
+    /// before each write, `begin` returns the time of the write and a value that is dropped after it, or why the holder
+    /// must not write. Then this function returns the cause too.
     pub(crate) fn work<T>(
         &self,
         start: Micros,
@@ -165,8 +166,8 @@ pub(crate) struct Witnesses {
 }
 
 impl Witnesses {
-    /// Locks the witness files of `leases` in `folder`. A holder that accepts others shares that of its lock, and has the
-    /// file of its slot alone. The locked files of slots and of limits show which other holders work.
+    /// Locks the witness files of `leases` in `folder`. A holder that accepts others shares that of its lock, and has
+    /// the file of its slot alone. The locked files of slots and of limits show which other holders work.
     fn take(folder: &Path, leases: &Leases, limit: u32) -> Self {
         let (folder, locks) = (folder.join("witness"), &leases.locks);
         let operation = match limit {

@@ -1,5 +1,5 @@
-//! Checks that no command with `--once` starts after a run with the same key has succeeded, and that a lock stays held for
-//! the time of `--min-hold` after the grant, if its lease was neither lost nor revoked.
+//! Checks that no command with `--once` starts after a run with the same key has succeeded, and that a lock stays held
+//! for the time of `--min-hold` after the grant, if its lease was neither lost nor revoked.
 
 use super::{START, Violation};
 use crate::fault_kind::FaultKind;
@@ -94,8 +94,8 @@ pub(crate) fn min_hold(timeline: &Timeline) -> Vec<Violation> {
     violations
 }
 
-/// Returns true if `run` has released a lease that was neither revoked nor measured by a clock that was set. A dlock that
-/// is frozen for longer than its lease may find at its release that the lease was taken over.
+/// Returns true if `run` has released a lease that was neither revoked nor measured by a clock that was set. A dlock
+/// that is frozen for longer than its lease may find at its release that the lease was taken over.
 fn released(timeline: &Timeline, run: &Run) -> bool {
     let is_excuse = |fault: &Fault| match fault.kind {
         FaultKind::DoubleSpeed | FaultKind::HourForward | FaultKind::LosePrimary => {

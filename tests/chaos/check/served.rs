@@ -1,5 +1,5 @@
-//! Checks that every contender is served after the faults, that there was at least one grant, and that no session of another
-//! program ends.
+//! Checks that every contender is served after the faults, that there was at least one grant, and that no session of
+//! another program ends.
 
 use super::Violation;
 use crate::history::{Event, Line};

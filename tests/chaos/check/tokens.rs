@@ -1,6 +1,6 @@
-//! Checks that each command has a higher token than all commands of its action that started before it.
-//! The token may be lower if the database has lost the grant of the earlier command. Also checks that a counter in a store
-//! that checks tokens loses no increment.
+//! Checks that each command has a higher token than all commands of its action that started before it. The token may be
+//! lower if the database has lost the grant of the earlier command. Also checks that a counter in a store that checks
+//! tokens loses no increment.
 
 use std::collections::BTreeMap;
 

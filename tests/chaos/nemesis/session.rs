@@ -1,5 +1,5 @@
-//! Faults of sessions, which the server kills, and of the reader of a holder's messages or events. The reader stops, as if
-//! the disk were full or the terminal were paused.
+//! Faults of sessions, which the server kills, and of the reader of a holder's messages or events. The reader stops, as
+//! if the disk were full or the terminal were paused.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -71,8 +71,8 @@ impl Nemesis<'_> {
         self.end(fault, is_stopped)
     }
 
-    /// Fills the pipe of the stopped reader: the standard input of a program, or the standard error of dlock. Returns None
-    /// if the process has ended.
+    /// Fills the pipe of the stopped reader: the standard input of a program, or the standard error of dlock. Returns
+    /// None if the process has ended.
     fn fill_pipe(&self, holder: &Run) -> Option<()> {
         let (pid, descriptor, byte) = match holder.plan.kind {
             ContenderKind::Exec | ContenderKind::HoldPid => (holder.parent, 2, FILLER),
