@@ -35,6 +35,8 @@ impl Clocked {
             ("FAKETIME_TIMESTAMP_FILE", file.display().to_string()),
             ("FAKETIME_NO_CACHE", "1".to_owned()),
             ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+            // The workaround for old C libraries would make the waits of idle threads of MySQL end at once.
+            ("FAKETIME_FORCE_MONOTONIC_FIX", "0".to_owned()),
         ];
         // If MySQL has a fake clock, it is slow mainly because its log threads wait for each other.
         let options = ["--skip-log-bin", "--innodb-flush-log-at-trx-commit=0"];
