@@ -18,22 +18,15 @@ use crate::testbed::Site;
 const INTERVAL: Duration = Duration::from_millis(500);
 
 /// A session on a server whose process is the chaos run.
-pub(crate) struct Session {
-    connection: Conn,
-    /// Descriptor of the session's socket.
-    socket: RawFd,
-}
+pub(crate) struct Session(Conn);
 
 impl Session {
     pub(crate) fn open(database: &Database) -> Self {
-        let connection = connect(&database.url()).expect("a session can be opened");
-        let socket = connection.as_raw_fd();
-        Self { connection, socket }
+        Self(connect(&database.url()).expect("a session can be opened"))
     }
 
-    /// Returns the descriptor of the session's socket.
     pub(crate) fn socket(&self) -> RawFd {
-        self.socket
+        self.0.as_raw_fd()
     }
 
     /// Records whether the session is alive. Opens a new session on `database` if it has ended.
@@ -44,7 +37,7 @@ impl Session {
         action: &str,
         run: Option<u64>,
     ) {
-        let is_alive = self.connection.query_drop("DO 0").is_ok();
+        let is_alive = self.0.query_drop("DO 0").is_ok();
         let event = Event::Session { is_alive };
         context.journal.record_of(run, action, event);
         if !is_alive {

@@ -3,11 +3,8 @@
 //!
 //! The checkers do not trust dlock. They use only events that the commands, the runner and the nemeses recorded.
 
-mod bystanders;
 mod cause;
-mod counter;
 mod deaths;
-mod min_hold;
 mod once;
 mod overlap;
 mod served;
@@ -17,16 +14,13 @@ mod tokens;
 use crate::history::Micros;
 use crate::timeline::Timeline;
 
-pub(crate) use bystanders::{bystanders, count as session_checks};
 pub(crate) use cause::{cause, excused};
-pub(crate) use counter::counter;
 pub(crate) use deaths::deaths;
-pub(crate) use min_hold::min_hold;
-pub(crate) use once::{count as once_runs, once};
+pub(crate) use once::{count as once_runs, min_hold, once};
 pub(crate) use overlap::overlap;
-pub(crate) use served::served;
-pub(crate) use takeover::{count as takeovers, latencies, takeover};
-pub(crate) use tokens::tokens;
+pub(crate) use served::{bystanders, served};
+pub(crate) use takeover::{latencies, takeover};
+pub(crate) use tokens::{counter, tokens};
 
 /// Tolerance in microseconds for events that are later than promised because other programs use the machine. The
 /// checkers add the recorded stalls of the machine to this tolerance.
@@ -35,14 +29,11 @@ const ALLOWANCE: Micros = 1_500_000;
 /// Maximum time in microseconds from the grant of a lease to the first event of its command, on a busy machine.
 const START: Micros = 1_000_000;
 
-/// A violation of a property.
 #[derive(Debug)]
 pub(crate) struct Violation {
-    /// Time of the violation.
     pub(crate) at: Micros,
     /// Action in which the violation occurred. None if the violation does not concern a single action.
     pub(crate) action: Option<String>,
-    /// Description of the violation.
     pub(crate) what: String,
 }
 
@@ -56,7 +47,6 @@ impl Violation {
 /// A property as text, and its checker.
 pub(crate) type Property = (&'static str, fn(&Timeline) -> Vec<Violation>);
 
-/// All properties.
 pub(crate) const PROPERTIES: [Property; 10] = [
     (
         "no two process trees of an action run at the same time",

@@ -23,7 +23,6 @@ use crate::readers::{deaf_file, wait_to_read};
 use crate::schedule::Shape;
 use crate::work::{Holder, Leases, read_arguments};
 
-/// What the program knows about its lease.
 struct Lease {
     stop_at: Micros,
     deadline: Micros,
@@ -65,7 +64,6 @@ fn millis(event: &Value, name: &str) -> Micros {
     event[name].as_u64().expect("a time in milliseconds") * 1_000
 }
 
-/// The events of dlock.
 struct Events {
     reader: BufReader<File>,
     deaf_file: PathBuf,
@@ -90,7 +88,6 @@ impl Events {
     }
 }
 
-/// Runs the program. `arguments` are the folder and the plan.
 pub(crate) fn run_client(arguments: &[String]) -> ! {
     let (folder, run, plan) = read_arguments(arguments);
     let stdin = io::stdin().as_fd().try_clone_to_owned();
@@ -119,8 +116,8 @@ pub(crate) fn run_client(arguments: &[String]) -> ! {
         }
     });
     let leases = Leases::read(|name| granted["env"][name].as_str().map(str::to_owned));
-    let mut holder = Holder::new(folder, run, plan, leases);
-    match work(&mut holder, lease) {
+    let holder = Holder::new(folder, run, plan, leases);
+    match work(&holder, lease) {
         Ok(at) => holder.write(at, Event::Finished),
         Err(cause) => holder.write(now(), Event::Stopped { cause }),
     }
@@ -128,7 +125,7 @@ pub(crate) fn run_client(arguments: &[String]) -> ! {
 }
 
 /// Works as planned. Returns the time at which the work has finished, or why the program had to stop before.
-fn work(holder: &mut Holder, lease: &Mutex<Lease>) -> Result<Micros, StopCause> {
+fn work(holder: &Holder, lease: &Mutex<Lease>) -> Result<Micros, StopCause> {
     let shape = holder.plan.shape;
     let check = || locked(lease).check(shape);
     let started = check()?;

@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantArray, VariantNames};
 
-/// A kind of fault.
 #[derive(
     Clone,
     Copy,
@@ -89,22 +88,16 @@ pub(crate) enum FaultKind {
     StopReader,
 }
 
-/// The target of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Victim {
-    /// The processes of the run that holds the action.
     Holder,
-    /// A run that waits for the action.
     Waiter,
     /// A session, which the server kills.
     Session,
     /// All connections of an action that go through its proxy.
     Network,
-    /// The site's server.
     Server,
-    /// One node of the site's cluster.
     Node,
-    /// The clock of the site's server.
     Clock,
     /// The lease, which an operator revokes.
     Lease,
@@ -113,7 +106,6 @@ pub(crate) enum Victim {
 }
 
 impl FaultKind {
-    /// All kinds.
     pub(crate) const ALL: &'static [Self] = <Self as VariantArray>::VARIANTS;
 
     pub(crate) fn victim(self) -> Victim {

@@ -5,7 +5,7 @@
 //! `CLOCK_BOOTTIME`, so times from different processes can be compared.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -43,7 +43,6 @@ pub(crate) fn now() -> Micros {
     seconds * 1_000_000 + micros
 }
 
-/// Returns `duration` in microseconds.
 pub(crate) fn micros(duration: Duration) -> Micros {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
@@ -64,7 +63,6 @@ pub(crate) struct Line {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(crate) enum Event {
-    /// The chaos run begins.
     Began {
         seed: u64,
         flavour: String,
@@ -72,7 +70,10 @@ pub(crate) enum Event {
     },
     /// dlock was started.
     #[serde(rename = "asked")]
-    Launched { parent: u32, plan: Plan },
+    Launched {
+        parent: u32,
+        plan: Plan,
+    },
     /// The command was started. `alone` is true if no process of an earlier command of this action was alive.
     Started {
         token: u64,
@@ -81,23 +82,26 @@ pub(crate) enum Event {
         alone: bool,
     },
     /// The command will now write this count to the store.
-    Counting { count: u64 },
-    /// The store accepted the count.
-    Counted { count: u64 },
+    Counting {
+        count: u64,
+    },
+    Counted {
+        count: u64,
+    },
     /// The store refused the token, because it had accepted a higher token.
-    Refused { token: u64, highest: u64 },
-    /// The command has finished its work.
+    Refused {
+        token: u64,
+        highest: u64,
+    },
     Finished,
     /// The program of a hold had to stop before its work was finished.
-    Stopped { cause: StopCause },
+    Stopped {
+        cause: StopCause,
+    },
     /// The last process of the command's tree is dead, or the program of a hold does not work any more.
     Dead,
     /// dlock exited or was killed by a signal.
-    Ended {
-        status: Option<i32>,
-        signal: Option<i32>,
-        stderr: String,
-    },
+    Ended(End),
     /// The fault with this number begins. It affects one run, all runs of an action, or the whole site.
     Fault {
         fault: u64,
@@ -106,15 +110,22 @@ pub(crate) enum Event {
         pid: Option<u32>,
     },
     /// The fault has ended. `hit` is true if the fault affected a run.
-    Healed { fault: u64, hit: bool },
+    Healed {
+        fault: u64,
+        hit: bool,
+    },
     /// A fault of the schedule found no victim.
-    Missed { kind: FaultKind },
+    Missed {
+        kind: FaultKind,
+    },
     /// An operator's request has revoked the lease of the run.
     Revoked,
     /// A session of a program that is not a command of the action was checked. `is_alive` is false if the session has
     /// ended since the previous check. The run is the one whose caller has the session, and None for a program that has
     /// started no dlock.
-    Session { is_alive: bool },
+    Session {
+        is_alive: bool,
+    },
     /// A stall of the given length has ended. During the stall, the server of `site` did not commit or, if `site` is
     /// None, the kernel did not schedule the runner.
     Stalled {
@@ -126,35 +137,42 @@ pub(crate) enum Event {
     /// All contenders are served, or the time limit for serving them has expired.
     Overdue,
     /// A process of the chaos run was still alive after the time limit for its exit.
-    Orphan { pid: u32, words: String },
+    Orphan {
+        pid: u32,
+        words: String,
+    },
     /// The count in an action's store after the chaos run.
-    Counter { count: u64 },
+    Counter {
+        count: u64,
+    },
 }
 
-/// The history file, open for appending.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct End {
+    #[serde(skip)]
+    pub(crate) at: Micros,
+    pub(crate) status: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    pub(crate) stderr: String,
+}
+
 pub(crate) struct Journal(File);
 
 impl Journal {
-    /// Opens the history in `folder`, and creates the file if it does not exist.
-    pub(crate) fn open(folder: &Path) -> io::Result<Self> {
+    pub(crate) fn open(folder: &Path) -> Self {
         let mut options = OpenOptions::new();
         let file = options.create(true).append(true);
-        file.open(folder.join("history")).map(Self)
+        let file = file.open(folder.join("history"));
+        Self(file.expect("the history can be opened"))
     }
 
-    /// Writes `event` with the current time, and returns this time.
-    pub(crate) fn record(&self, event: Event) -> Micros {
-        self.write(now(), None, None, event)
+    pub(crate) fn record(&self, event: Event) {
+        self.write(now(), None, None, event);
     }
 
-    /// Writes an `event` of `action`, and of `run` if it is not None, with the current time, and returns this time.
-    pub(crate) fn record_of<'a>(
-        &self,
-        run: impl Into<Option<u64>>,
-        action: impl Into<Option<&'a str>>,
-        event: Event,
-    ) -> Micros {
-        self.write(now(), run.into(), action.into(), event)
+    /// Writes an event of `run` and `action` with the current time, and returns this time.
+    pub(crate) fn record_of(&self, run: Option<u64>, action: &str, event: Event) -> Micros {
+        self.write(now(), run, Some(action), event)
     }
 
     /// Writes an event of the time `at`, and returns this time.
@@ -165,10 +183,11 @@ impl Journal {
         action: Option<&str>,
         event: Event,
     ) -> Micros {
+        let action = action.map(str::to_owned);
         let line = Line {
             at,
             run,
-            action: action.map(str::to_owned),
+            action,
             event,
         };
         let mut text = serde_json::to_string(&line).expect("an event is plain data");
@@ -180,11 +199,10 @@ impl Journal {
     }
 }
 
-/// Reads the history in `folder` and sorts the lines by time.
-pub(crate) fn read(folder: &Path) -> io::Result<Vec<Line>> {
-    let text = fs::read_to_string(folder.join("history"))?;
-    let lines = text.lines().map(serde_json::from_str);
-    let mut lines: Vec<Line> = lines.collect::<Result<_, _>>()?;
+pub(crate) fn read(folder: &Path) -> Vec<Line> {
+    let text = fs::read_to_string(folder.join("history")).expect("the history can be read");
+    let line = |line| serde_json::from_str(line).expect("a line is an event");
+    let mut lines: Vec<Line> = text.lines().map(line).collect();
     lines.sort_by_key(|line| line.at);
-    Ok(lines)
+    lines
 }

@@ -1,6 +1,6 @@
-//! The current holder and waiters of each action. A nemesis chooses its victim from them.
+//! The phase of a chaos run, and the current holder and waiters of each action. A nemesis chooses its victim from them.
 //!
-//! This data is read from the history, so it may be a few milliseconds old. No checker uses it.
+//! The runs are read from the history, so they may be a few milliseconds old. No checker uses them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,19 +13,35 @@ use std::time::Duration;
 use crate::history::{Event, Line, Micros, micros, now};
 use crate::timeline::Run;
 
-/// Interval at which new lines of the history are read.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Minimum age of a waiter, in microseconds. A younger run may not have joined the queue.
 const JOIN_TIME: Micros = 200_000;
 
+const SEARCH: Duration = Duration::from_secs(12);
+
+/// Maximum time to wait for a command to start after a fault. After this time, the next fault is injected anyway.
+const RECOVERY: Duration = Duration::from_secs(20);
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The nemeses inject faults.
+    #[default]
+    Faults,
+    /// No new fault begins. The current faults end.
+    Draining,
+    /// There are no faults.
+    Quiet,
+    Closed,
+}
+
 #[derive(Default)]
 struct State {
+    phase: Phase,
     /// The runs of dlock that have not ended.
     runs: BTreeMap<u64, Run>,
     /// Start time of the latest command of each action.
     started: BTreeMap<String, Micros>,
-    is_closed: bool,
 }
 
 #[derive(Default)]
@@ -35,12 +51,12 @@ pub(crate) struct LiveRuns {
 }
 
 impl LiveRuns {
-    /// Reads the history in `folder`, including new lines, until [`Self::close`].
+    /// Reads the history in `folder`, including new lines, until the chaos run is closed.
     pub(crate) fn follow(&self, folder: &Path) {
         let file = File::open(folder.join("history")).expect("the history can be opened");
         let mut reader = BufReader::new(file);
         let mut text = String::new();
-        while !self.locked().is_closed {
+        while !self.is_closed() {
             // If the file ends with an incomplete line, `text` keeps the line until the rest is written.
             match reader.read_line(&mut text) {
                 Ok(1..) if text.ends_with('\n') => {
@@ -53,12 +69,29 @@ impl LiveRuns {
         }
     }
 
-    pub(crate) fn close(&self) {
-        self.locked().is_closed = true;
+    pub(crate) fn begin(&self, phase: Phase) {
+        self.locked().phase = phase;
+        self.changed.notify_all();
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.locked().is_closed
+        self.locked().phase == Phase::Closed
+    }
+
+    pub(crate) fn has_faults(&self) -> bool {
+        self.locked().phase == Phase::Faults
+    }
+
+    /// Waits for `duration`, or until the fault phase ends. Returns true if the fault phase has not ended.
+    pub(crate) fn pause(&self, duration: Duration) -> bool {
+        let wait = |state: &mut State| state.phase == Phase::Faults;
+        drop((self.changed).wait_timeout_while(self.locked(), duration, wait));
+        self.has_faults()
+    }
+
+    pub(crate) fn wait_for_quiet(&self) {
+        let wait = |state: &mut State| state.phase != Phase::Quiet;
+        drop(self.changed.wait_while(self.locked(), wait));
     }
 
     fn apply(&self, line: &Line) {
@@ -79,15 +112,14 @@ impl LiveRuns {
     }
 
     /// Waits for a run that holds `action`, whose command will run for at least `left`, and for which `matches` returns
-    /// true. Returns None if no such run appears within `timeout`.
+    /// true. Returns None if no such run appears in time.
     pub(crate) fn holder(
         &self,
         action: &str,
         left: Duration,
-        timeout: Duration,
         matches: impl Fn(&Run) -> bool,
     ) -> Option<Run> {
-        self.wait_for(timeout, |state| {
+        self.wait_for(SEARCH, |state| {
             let until = now() + micros(left);
             let holds = |run: &&Run| {
                 let end = run.start.map(|start| start.at + run.plan.hold * 1_000);
@@ -103,9 +135,9 @@ impl LiveRuns {
     }
 
     /// Waits for runs that wait for `action`. Returns the run with the index `choice` modulo the number of runs, or
-    /// None if no run waits within `timeout`.
-    pub(crate) fn waiter(&self, action: &str, choice: usize, timeout: Duration) -> Option<Run> {
-        self.wait_for(timeout, |state| {
+    /// None if no run waits in time.
+    pub(crate) fn waiter(&self, action: &str, choice: usize) -> Option<Run> {
+        self.wait_for(SEARCH, |state| {
             let since = now().saturating_sub(JOIN_TIME);
             let waits =
                 |run: &&Run| run.action == action && run.start.is_none() && run.launched < since;
@@ -122,31 +154,26 @@ impl LiveRuns {
         waiting.map(|run| run.number).collect()
     }
 
-    /// Waits until a command of one of `actions` starts after `since`. Returns false if none starts within `timeout`.
-    pub(crate) fn wait_for_start(
-        &self,
-        actions: &[String],
-        since: Micros,
-        timeout: Duration,
-    ) -> bool {
-        let later = |state: &State| {
-            let actions = actions.iter();
-            let mut starts = actions.filter_map(|action| state.started.get(action));
+    /// Waits until a command of one of `actions` starts after `since`, the time when a fault began.
+    pub(crate) fn wait_for_start(&self, actions: &[String], since: Micros) {
+        self.wait_for(RECOVERY, |state| {
+            let mut starts = actions.iter().filter_map(|it| state.started.get(it));
             starts.any(|at| *at > since).then_some(())
-        };
-        self.wait_for(timeout, later).is_some()
+        });
     }
 
+    /// Waits until `find` returns a value. None after `timeout`, or when the fault phase ends, because no fault may
+    /// begin.
     fn wait_for<T>(&self, timeout: Duration, find: impl Fn(&State) -> Option<T>) -> Option<T> {
         let end = now() + micros(timeout);
         let mut state = self.locked();
         loop {
+            let left = end.saturating_sub(now());
+            if left == 0 || state.phase != Phase::Faults {
+                return None;
+            }
             if let found @ Some(_) = find(&state) {
                 return found;
-            }
-            let left = end.saturating_sub(now());
-            if left == 0 || state.is_closed {
-                return None;
             }
             // The condition also depends on the time, not only on new events.
             let pause = Duration::from_micros(left).min(Duration::from_millis(50));

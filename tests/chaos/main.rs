@@ -24,7 +24,6 @@ mod check;
 mod client;
 mod contender;
 mod fault_kind;
-mod fault_phase;
 mod history;
 mod live_runs;
 mod nemesis;
@@ -75,9 +74,10 @@ fn run_all(options: &Options) -> bool {
     );
     let run = |topology: Topology| {
         let folder = folder.join(topology.to_string());
-        let seconds = options.seconds.unwrap_or(topology.short_seconds());
+        let is_single = Topology::SINGLE.contains(&topology);
+        let seconds = options.seconds.unwrap_or(if is_single { 20 } else { 15 });
         let timeline = match options.only_checks {
-            true => Timeline::of(history::read(&folder).expect("the history can be read")),
+            true => Timeline::of(history::read(&folder)),
             false => run::run(topology, seconds, options, &folder),
         };
         report::report(&timeline, topology, seconds, options, &folder)

@@ -1,6 +1,6 @@
 //! The nemeses. Each nemesis injects the faults of its schedule, one at a time, into its own action or its own server.
 //!
-//! After each fault, a nemesis waits up to [`RECOVERY`] for a command to start. Faults of one action therefore do not
+//! After each fault, a nemesis waits for a command to start. Faults of one action therefore do not
 //! overlap, and each take-over can be attributed to one fault of the action. On the site `restarts`, a fault of the
 //! server may overlap with a fault of an action.
 
@@ -8,14 +8,13 @@ mod machines;
 mod network;
 mod operator;
 mod process;
-mod reader;
 mod session;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use crate::fault_kind::{FaultKind, Victim};
-use crate::history::{Event, Micros};
+use crate::history::{Event, Micros, now};
 use crate::run_context::RunContext;
 use crate::schedule::{Step, steps};
 use crate::testbed::Site;
@@ -25,12 +24,6 @@ pub(crate) use machines::{
     Clocked, Machines, Pair, inject_faults as inject_site_faults, start_galera, start_group,
 };
 
-/// Maximum time to wait for a victim.
-const SEARCH: Duration = Duration::from_secs(12);
-
-/// Maximum time to wait for a command to start after a fault. After this time, the next fault is injected anyway.
-const RECOVERY: Duration = Duration::from_secs(20);
-
 /// The nemesis of one action, or of the machines of a site.
 pub(crate) struct Nemesis<'a> {
     pub(crate) context: &'a RunContext,
@@ -39,7 +32,6 @@ pub(crate) struct Nemesis<'a> {
     pub(crate) action: Option<&'a str>,
 }
 
-/// A fault in progress.
 #[must_use]
 #[derive(Clone, Copy)]
 struct Fault {
@@ -52,7 +44,7 @@ impl Nemesis<'_> {
     pub(crate) fn inject_faults(&self, kinds: &[FaultKind]) {
         let actions = [self.action().to_owned()];
         for step in steps(self.context.seed, self.action(), kinds) {
-            if !self.context.fault_phase.pause(step.pause) {
+            if !self.context.live_runs.pause(step.pause) {
                 return;
             }
             let started = match step.kind.victim() {
@@ -66,8 +58,8 @@ impl Nemesis<'_> {
                 }
             };
             if let Some(at) = started {
-                self.recover(&actions, at);
-            } else if self.context.fault_phase.is_active() {
+                self.context.live_runs.wait_for_start(&actions, at);
+            } else if self.context.live_runs.has_faults() {
                 let missed = Event::Missed { kind: step.kind };
                 self.context.journal.record_of(None, self.action(), missed);
             }
@@ -78,25 +70,13 @@ impl Nemesis<'_> {
         self.action.expect("this nemesis has an action")
     }
 
-    /// Waits until a command of one of `actions` starts after `at`, the time when the fault began. Stops waiting after
-    /// [`RECOVERY`], or when the fault phase ends.
-    fn recover(&self, actions: &[String], at: Micros) {
-        // The wait is divided into ten parts, so that a nemesis detects the end of the fault phase within 2 s.
-        let mut parts = 0..10;
-        while parts.next().is_some()
-            && self.context.fault_phase.is_active()
-            && !(self.context.live_runs).wait_for_start(actions, at, RECOVERY / 10)
-        {}
-    }
-
     /// Waits for the length of a fault of `run`, or until the fault phase ends.
     fn pause(&self, step: Step, run: &Run) {
         let ttl = Duration::from_millis(run.plan.ttl);
         let length = step.kind.length(ttl, step.severity);
-        self.context.fault_phase.pause(length);
+        self.context.live_runs.pause(length);
     }
 
-    /// Records that a fault begins.
     fn begin(&self, kind: FaultKind, run: Option<u64>, pid: Option<u32>) -> Fault {
         let number = self.context.faults.fetch_add(1, Ordering::Relaxed);
         let event = Event::Fault {
@@ -105,7 +85,7 @@ impl Nemesis<'_> {
             site: self.site.name.clone(),
             pid,
         };
-        let at = self.context.journal.record_of(run, self.action, event);
+        let at = (self.context.journal).write(now(), run, self.action, event);
         Fault { number, at }
     }
 

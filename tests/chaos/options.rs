@@ -9,17 +9,15 @@ use testkit::arguments::{Arguments, dlock_under_test};
 use crate::fault_kind::FaultKind;
 use crate::topology::Topology;
 
-/// The options of the command line.
 #[derive(Debug)]
 pub(crate) struct Options {
-    /// Length of each chaos run. None uses the length of the topology's short run.
+    /// Length of each chaos run. None uses the length of a short run.
     pub(crate) seconds: Option<u64>,
     pub(crate) seed: u64,
     /// Topologies to test. The topologies in one element run concurrently.
     pub(crate) topologies: Vec<Vec<Topology>>,
     /// Kinds of faults to inject. If the list is empty, all kinds are injected.
     pub(crate) only: Vec<FaultKind>,
-    /// The program under test.
     pub(crate) dlock: PathBuf,
     /// Folder of the histories. None creates a folder in the target folder.
     pub(crate) folder: Option<PathBuf>,

@@ -15,7 +15,6 @@ use crate::history::{Event, Micros, micros, now};
 use crate::run_context::RunContext;
 use crate::testbed::{Purpose, Site};
 
-/// Interval between two probes.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Minimum length of a recorded stall. It is less than the request timeout of the shortest lease, which is a third of a
@@ -60,7 +59,6 @@ fn commit(url: &str, purpose: Purpose) -> mysql::Result<()> {
     connection.query_drop(format!("UPDATE probe SET beat=beat+1{condition}"))
 }
 
-/// Creates the table that the probe updates.
 pub(crate) fn set_up(connection: &mut Conn) {
     connection.run(
         "CREATE TABLE probe (id INT PRIMARY KEY, beat BIGINT); \

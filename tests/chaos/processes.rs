@@ -18,11 +18,9 @@ pub(crate) struct Process {
     /// Run of dlock to which the process belongs.
     pub(crate) run: u64,
     pub(crate) program: PathBuf,
-    /// Command line, for messages.
     pub(crate) words: String,
 }
 
-/// Returns all live processes with this mark.
 pub(crate) fn marked(mark: &str) -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -34,7 +32,6 @@ pub(crate) fn marked(mark: &str) -> Vec<Process> {
         .collect()
 }
 
-/// Returns the live processes with this mark that belong to `run`.
 pub(crate) fn of_run(mark: &str, run: u64) -> Vec<Process> {
     let mut processes = marked(mark);
     processes.retain(|process| process.run == run);

@@ -19,7 +19,6 @@ const MAX_SHOWN: usize = 4;
 const BEFORE: usize = 16;
 const AFTER: usize = 6;
 
-/// Returns the report as text, and true if all properties hold.
 pub(crate) fn report(
     timeline: &Timeline,
     topology: Topology,
@@ -31,11 +30,12 @@ pub(crate) fn report(
     let granted = timeline.grants().into_values().flatten();
     let granted: Vec<ContenderKind> = granted.map(|(run, _)| run.plan.kind).collect();
     let (runs, grants) = (timeline.runs.len(), granted.len());
-    let takeovers = check::takeovers(timeline);
     let stops = timeline.lines.iter().filter_map(|line| match line.event {
         Event::Stopped { cause } => Some(cause),
         _ => None,
     });
+    let lines = timeline.lines.iter();
+    let checks = lines.filter(|line| matches!(line.event, Event::Session { .. }));
     // A property proves little if many runs are excused, so the report shows the number of excused runs.
     let excused = check::excused(timeline);
     let actions: Vec<&str> = excused.iter().map(|run| run.action.as_str()).collect();
@@ -43,7 +43,7 @@ pub(crate) fn report(
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "chaos on {topology}: seed {}, {seconds} s, {runs} runs, {grants} grants, {takeovers} take-overs\n\
+        "chaos on {topology}: seed {}, {seconds} s, {runs} runs, {grants} grants\n\
          history: {}\n  \
          grants by kind of contender: {:?}\n  \
          programs of holds that had to stop: {:?}\n  \
@@ -55,7 +55,7 @@ pub(crate) fn report(
         counts(granted),
         counts(stops),
         excused.len(),
-        check::session_checks(timeline),
+        checks.count(),
     );
     let mut wanted = topology.kinds();
     wanted.retain(|kind| options.only.is_empty() || options.only.contains(kind));

@@ -1,24 +1,28 @@
 //! Executes a chaos run on one topology, from the start of the servers to the last line of the history.
 
+use std::fs::File;
 use std::path::Path;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use testkit::arguments::concurrently;
 
 use crate::bystander::run_bystander;
-use crate::contender::run_contender;
+use crate::contender::Contender;
 use crate::fault_kind::FaultKind;
 use crate::history::{Event, micros, now, read};
+use crate::live_runs::Phase;
 use crate::nemesis::{Nemesis, inject_site_faults};
 use crate::options::Options;
 use crate::probe;
 use crate::processes::{marked, send};
 use crate::run_context::RunContext;
 use crate::store::Store;
-use crate::testbed::Running;
+use crate::testbed::{Purpose, Running};
 use crate::timeline::Timeline;
 use crate::topology::Topology;
+use crate::work::QUIET;
 
 /// Maximum time after the faults until all contenders are served. The longest queue needs about a tenth of this time.
 const SERVICE_TIME: Duration = Duration::from_secs(90);
@@ -26,13 +30,10 @@ const SERVICE_TIME: Duration = Duration::from_secs(90);
 /// Maximum time until all processes have ended, after all contenders are served or [`SERVICE_TIME`] has passed.
 const EXIT_TIME: Duration = Duration::from_secs(3);
 
-/// Interval at which the runner checks for remaining processes.
 const PROCESS_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Interval at which the runner checks whether all contenders are served.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Executes the chaos run, and returns its timeline.
 pub(crate) fn run(topology: Topology, seconds: u64, options: &Options, folder: &Path) -> Timeline {
     let context = RunContext::new(options.seed, folder, &options.dlock)
         .expect("the folder can be written to");
@@ -41,51 +42,56 @@ pub(crate) fn run(topology: Topology, seconds: u64, options: &Options, folder: &
         flavour: topology.to_string(),
         seconds,
     });
-    let mut sites: Vec<Running> = (topology.purposes().iter())
-        .map(|purpose| Running::start(&context, topology, *purpose))
-        .collect();
+    // A server with a fake clock starts slowly, so it starts beside the others.
+    let (first, others) = topology.purposes().split_at(1);
+    let start_all = |group: &[Purpose]| -> Vec<Running> {
+        let group = group.iter();
+        group
+            .map(|it| Running::start(&context, topology, *it))
+            .collect()
+    };
+    let sites = concurrently([first, others], start_all).into_iter();
+    let sites = sites.flat_map(|sites| sites.expect("the servers start"));
+    let mut sites: Vec<Running> = sites.collect();
     let actions = sites.iter().map(|running| running.site.actions.clone());
     let actions: Vec<String> = actions.flatten().collect();
     thread::scope(|scope| {
         scope.spawn(|| context.live_runs.follow(&context.folder));
         scope.spawn(|| probe::machine(&context));
-        thread::scope(|scope| {
-            let (mut nemeses, mut contenders) = (Vec::new(), Vec::new());
-            for running in &mut sites {
-                let threads = start(scope, &context, running, &options.only);
-                nemeses.extend(threads.0);
-                contenders.extend(threads.1);
-            }
-            context.fault_phase.pause(Duration::from_secs(seconds));
-            context.fault_phase.end_faults();
-            // The contenders must be able to end even if a nemesis has panicked.
-            let ends = nemeses.into_iter().map(ScopedJoinHandle::join);
-            let failed = ends.filter(Result::is_err).count();
-            context.journal.record(Event::Quiet);
-            context.fault_phase.start_quiet();
-            // Checking only that no process remains would not be enough, because on a busy machine the last run may not
-            // have started.
-            let end = Instant::now() + SERVICE_TIME;
-            while Instant::now() < end && !contenders.iter().all(ScopedJoinHandle::is_finished) {
-                thread::sleep(POLL_INTERVAL);
-            }
-            end_all(&context);
-            context.live_runs.close();
-            assert_eq!(failed, 0, "number of nemeses that panicked");
-        });
+        let (mut nemeses, mut contenders) = (Vec::new(), Vec::new());
+        for running in &mut sites {
+            let threads = start(scope, &context, running, &options.only);
+            nemeses.extend(threads.0);
+            contenders.extend(threads.1);
+        }
+        context.live_runs.pause(Duration::from_secs(seconds));
+        context.live_runs.begin(Phase::Draining);
+        // The contenders must be able to end even if a nemesis has panicked.
+        let ends = nemeses.into_iter().map(ScopedJoinHandle::join);
+        let failed = ends.filter(Result::is_err).count();
+        context.journal.record(Event::Quiet);
+        context.live_runs.begin(Phase::Quiet);
+        File::create(context.folder.join(QUIET)).expect("a file can be created");
+        // Checking only that no process remains would not be enough, because on a busy machine the last run may not
+        // have started.
+        let end = Instant::now() + SERVICE_TIME;
+        while Instant::now() < end && !contenders.iter().all(ScopedJoinHandle::is_finished) {
+            thread::sleep(POLL_INTERVAL);
+        }
+        end_all(&context);
+        context.live_runs.begin(Phase::Closed);
+        assert_eq!(failed, 0, "number of nemeses that panicked");
     });
     for action in actions {
-        let store = context.folder.join("store").join(&action);
-        let count = Store::open(&store).and_then(|mut store| store.count());
-        let count = count.expect("the store can be read");
+        let store = Store::open(&context.folder.join("store").join(&action));
+        let [count, _] = store.content();
         let counter = Event::Counter { count };
-        context.journal.record_of(None, &*action, counter);
+        context.journal.record_of(None, &action, counter);
     }
     context.remove_programs().expect("a folder can be removed");
-    Timeline::of(read(&context.folder).expect("the history can be read"))
+    Timeline::of(read(&context.folder))
 }
 
-/// Threads of one kind.
 type Threads<'scope> = Vec<ScopedJoinHandle<'scope, ()>>;
 
 /// Starts the nemeses and the contenders of a site, and returns their threads.
@@ -104,7 +110,13 @@ fn start<'scope>(
     let (mut nemeses, mut contenders) = (Vec::new(), Vec::new());
     for action in &site.actions {
         for slot in 0..purpose.contenders() {
-            contenders.push(scope.spawn(move || run_contender(context, site, action, slot)));
+            let contender = Contender {
+                context,
+                site,
+                action,
+                slot,
+            };
+            contenders.push(scope.spawn(move || contender.work()));
         }
         let kinds = wanted(purpose.kinds());
         let action = Some(action.as_str());

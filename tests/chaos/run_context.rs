@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicU64;
 
-use crate::fault_phase::FaultPhases;
+use testkit::cli_runner::remove_settings;
+
 use crate::history::Journal;
 use crate::live_runs::LiveRuns;
 use crate::worker::MARK;
@@ -25,7 +26,6 @@ pub(crate) struct RunContext {
     pub(crate) worker: PathBuf,
     pub(crate) journal: Journal,
     pub(crate) live_runs: LiveRuns,
-    pub(crate) fault_phase: FaultPhases,
     /// Numbers of the next run and of the next fault.
     pub(crate) runs: AtomicU64,
     pub(crate) faults: AtomicU64,
@@ -50,12 +50,11 @@ impl RunContext {
         Ok(Self {
             seed,
             mark: folder.display().to_string(),
-            journal: Journal::open(&folder)?,
+            journal: Journal::open(&folder),
             folder,
             dlock,
             worker,
             live_runs: LiveRuns::default(),
-            fault_phase: FaultPhases::default(),
             runs: AtomicU64::new(1),
             faults: AtomicU64::new(1),
         })
@@ -65,16 +64,11 @@ impl RunContext {
     /// `DLOCK_` variables.
     pub(crate) fn dlock(&self) -> Command {
         let mut dlock = Command::new(&self.dlock);
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("DLOCK_") {
-                dlock.env_remove(name);
-            }
-        }
+        remove_settings(&mut dlock);
         dlock.env(MARK, &self.mark).stdin(Stdio::null());
         dlock
     }
 
-    /// Removes the links to the programs, or their copies.
     pub(crate) fn remove_programs(&self) -> io::Result<()> {
         fs::remove_dir_all(self.folder.join("programs"))
     }

@@ -14,7 +14,6 @@ use crate::fault_kind::FaultKind;
 /// The ttls in milliseconds. They are the shortest ttls that users may want.
 const TTLS: [u64; 4] = [2_000, 2_500, 3_000, 4_000];
 
-/// The kind of a contender: how its work gets the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ContenderKind {
@@ -36,23 +35,16 @@ impl ContenderKind {
     }
 }
 
-/// The plan of one run of dlock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) kind: ContenderKind,
-    /// Pause before the run, in milliseconds.
     pub(crate) pause: u64,
-    /// Ttl in milliseconds.
     pub(crate) ttl: u64,
-    /// Length of the work, in milliseconds.
     pub(crate) hold: u64,
-    /// Shape of the process tree of the command.
     pub(crate) shape: Shape,
-    /// Exit status of the command.
     pub(crate) exit: i32,
     /// Maximum time to wait for the lease, in milliseconds. None waits forever.
     pub(crate) wait: Option<u64>,
-    /// The route to the server.
     pub(crate) route: Route,
     /// An option of `dlock exec` that changes what the grant or the release writes. None uses no such option.
     pub(crate) option: Option<ExecOption>,
@@ -80,7 +72,6 @@ impl Plan {
         }
     }
 
-    /// Returns true if the command runs alone.
     pub(crate) const fn is_exclusive(&self) -> bool {
         self.limit == 1
     }
@@ -94,7 +85,6 @@ impl Plan {
         }
     }
 
-    /// Returns the plan as JSON.
     pub(crate) fn to_json(&self) -> String {
         serde_json::to_string(self).expect("a plan is plain data")
     }
@@ -132,7 +122,6 @@ impl Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ExecOption {
-    /// `--history 0`.
     NoHistory,
     /// `--once` with the key that [`once_key`] returns.
     Once,
@@ -140,7 +129,6 @@ pub(crate) enum ExecOption {
     OncePer,
     /// `--min-hold` with a time that is longer than the ttl and than most commands, in milliseconds.
     MinHold(u64),
-    /// `--fence`.
     Fence,
     /// A second lock, which the runs of all actions of a site share. It is acquired first.
     Several,
@@ -180,11 +168,9 @@ pub(crate) fn shared_lock(action: &str) -> String {
     format!("!{site}")
 }
 
-/// The shape of the process tree of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Shape {
-    /// One process.
     Plain,
     /// One process, which works until its deadline: it ignores SIGTERM, or the request of `dlock hold` to stop.
     Stubborn,
@@ -198,7 +184,6 @@ pub(crate) enum Shape {
     Shell,
 }
 
-/// The route to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Route {
@@ -208,13 +193,10 @@ pub(crate) enum Route {
     Proxy,
 }
 
-/// A scheduled fault.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Step {
-    /// Pause before the fault.
     pub(crate) pause: Duration,
     pub(crate) kind: FaultKind,
-    /// Severity, from 0 to 1.
     pub(crate) severity: f64,
     /// Index of the victim, modulo the number of possible victims.
     pub(crate) choice: usize,

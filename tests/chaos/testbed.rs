@@ -17,13 +17,12 @@ use crate::fault_kind::{FaultKind, Victim};
 use crate::nemesis::{self, Clocked, Machines, Pair};
 use crate::probe;
 use crate::run_context::RunContext;
-use crate::schedule::{Route, shared_lock};
+use crate::schedule::{Plan, Route, shared_lock};
 use crate::topology::Topology;
 
 /// Ttl in milliseconds of all runs on a site whose database loses grants.
 pub(crate) const LOSSY_TTL: u64 = 3_000;
 
-/// The purpose of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Display)]
 #[strum(serialize_all = "kebab-case")]
 pub(crate) enum Purpose {
@@ -44,53 +43,42 @@ impl Purpose {
     pub(crate) const SINGLE: [Self; 4] =
         [Self::Clocks, Self::Processes, Self::Network, Self::Restarts];
 
-    /// Returns the number of actions.
-    fn actions(self) -> usize {
+    /// Returns the number of actions, the number of contenders of each action, and the victims of the faults of one
+    /// action and of the whole site.
+    fn properties(self) -> (usize, usize, &'static [Victim], &'static [Victim]) {
+        use Victim::{Clock, Holder, Lease, Network, Node, Reader, Server, Session, Waiter};
         match self {
-            Self::Processes => 5,
-            Self::Network => 3,
-            Self::Restarts | Self::Clocks => 2,
-            Self::Nodes | Self::Members | Self::FailOver => 8,
-        }
-    }
-
-    /// Returns the number of contenders of each action.
-    pub(crate) fn contenders(self) -> usize {
-        match self {
-            Self::Processes | Self::Network => 4,
+            Self::Processes => (5, 4, &[Holder, Waiter, Session, Lease, Reader], &[]),
+            Self::Network => (3, 4, &[Network], &[]),
+            // The faults of an action are also injected while the server is down.
+            Self::Restarts => (2, 3, &[Holder, Waiter], &[Server]),
+            // A release ends the session of the holder, and dlock makes no promise if the clock jumps after that.
+            Self::Clocks => (2, 3, &[], &[Clock]),
             // A multiple of the number of nodes, so the contenders are spread evenly.
-            Self::Restarts | Self::Clocks | Self::Nodes | Self::Members | Self::FailOver => 3,
+            Self::Nodes | Self::Members | Self::FailOver => {
+                (8, 3, &[Holder, Waiter, Lease], &[Node])
+            }
         }
     }
 
-    /// Returns the ttl in milliseconds of a run that has the ttl `planned` in the schedule.
+    pub(crate) fn contenders(self) -> usize {
+        self.properties().1
+    }
+
+    /// Adapts a plan of the schedule.
     ///
     /// A server with a fake clock is slow. On a busy machine, it may be too slow for the renewal of a short lease. If a
     /// session ends for this reason while the clock jumps, two faults coincide, and dlock makes no promise for this
-    /// case. If a database loses a grant, dlock makes a promise only to contenders with the same ttl.
-    pub(crate) fn ttl(self, planned: u64) -> u64 {
+    /// case. If a database loses a grant, dlock makes a promise only to contenders with the same ttl. On a cluster, most
+    /// of the time passes during faults, so the commands are shorter, which gives more grants.
+    pub(crate) fn adapt(self, plan: &mut Plan) {
         match self {
-            Self::Clocks => planned * 3,
-            Self::FailOver => LOSSY_TTL,
-            _ => planned,
+            Self::Clocks => plan.ttl *= 3,
+            Self::FailOver => plan.ttl = LOSSY_TTL,
+            _ => {}
         }
-    }
-
-    /// Returns the number by which the run times of the commands are divided. On a cluster, most of the time passes during
-    /// faults, so the commands are shorter, which gives more grants.
-    pub(crate) fn hold_divisor(self) -> u64 {
-        match self {
-            Self::Nodes | Self::Members | Self::FailOver => 2,
-            _ => 1,
-        }
-    }
-
-    /// Returns the options of the site's server.
-    fn options(self) -> &'static [&'static str] {
-        match self {
-            // If MySQL has a fake clock, it is slow mainly because its log threads wait for each other.
-            Self::Clocks => &["--skip-log-bin", "--innodb-flush-log-at-trx-commit=0"],
-            _ => &[],
+        if matches!(self, Self::Nodes | Self::Members | Self::FailOver) {
+            plan.hold /= 2;
         }
     }
 
@@ -102,26 +90,12 @@ impl Purpose {
 
     /// Returns the kinds of faults that affect one action.
     pub(crate) fn kinds(self) -> Vec<FaultKind> {
-        use Victim::{Holder, Lease, Network, Reader, Session, Waiter};
-        kinds_of(match self {
-            Self::Processes => &[Holder, Waiter, Session, Lease, Reader],
-            Self::Network => &[Network],
-            // These faults are also injected while the server is down.
-            Self::Restarts => &[Holder, Waiter],
-            // A release ends the session of the holder, and dlock makes no promise if the clock jumps after that.
-            Self::Clocks => &[],
-            Self::Nodes | Self::Members | Self::FailOver => &[Holder, Waiter, Lease],
-        })
+        kinds_of(self.properties().2)
     }
 
     /// Returns the kinds of faults that affect the whole site.
     pub(crate) fn site_kinds(self) -> Vec<FaultKind> {
-        let mut kinds = kinds_of(match self {
-            Self::Processes | Self::Network => &[],
-            Self::Restarts => &[Victim::Server],
-            Self::Clocks => &[Victim::Clock],
-            Self::Nodes | Self::Members | Self::FailOver => &[Victim::Node],
-        });
+        let mut kinds = kinds_of(self.properties().3);
         kinds.retain(|kind| match kind {
             FaultKind::RestartNode | FaultKind::IsolateNode => self != Self::FailOver,
             FaultKind::SwitchPrimary => self != Self::Nodes,
@@ -182,7 +156,6 @@ impl Site {
     }
 }
 
-/// A site with its servers.
 pub(crate) struct Running {
     pub(crate) site: Site,
     pub(crate) machines: Box<dyn Machines>,
@@ -191,19 +164,19 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn start(context: &RunContext, topology: Topology, purpose: Purpose) -> Self {
         let name = purpose.to_string();
-        let (flavour, options) = (topology.flavour(), purpose.options());
+        let flavour = topology.flavour();
         let mut machines: Box<dyn Machines> = match purpose {
             Purpose::Processes | Purpose::Network | Purpose::Restarts => {
-                Box::new(Server::start(flavour, options))
+                Box::new(Server::start(flavour, &[]))
             }
-            Purpose::Clocks => Box::new(Clocked::start(flavour, options, &context.folder)),
+            Purpose::Clocks => Box::new(Clocked::start(flavour, &context.folder)),
             Purpose::Nodes => Box::new(nemesis::start_galera()),
             Purpose::Members => Box::new(nemesis::start_group()),
             Purpose::FailOver => Box::new(Pair::start(flavour)),
         };
         machines.wait_healthy();
         let first = &machines.nodes()[0];
-        let numbers = 1..=purpose.actions();
+        let numbers = 1..=purpose.properties().0;
         let actions: Vec<String> = numbers.map(|number| format!("{name}-{number}")).collect();
         let on_network = actions.iter().filter(|_| purpose == Purpose::Network);
         let proxies = on_network.map(|action| {

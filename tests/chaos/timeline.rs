@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::fault_kind::{FaultKind, Victim};
-use crate::history::{Event, Line, Micros};
+use crate::history::{End, Event, Line, Micros};
 use crate::schedule::{ContenderKind, Plan};
 
-/// A run of dlock.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) number: u64,
@@ -43,7 +42,6 @@ impl Run {
         })
     }
 
-    /// Applies an event of this run.
     pub(crate) fn apply(&mut self, line: &Line) {
         let at = line.at;
         match &line.event {
@@ -57,18 +55,7 @@ impl Run {
             Event::Finished => self.finished = Some(at),
             Event::Revoked => self.revoked = Some(at),
             Event::Dead => self.dead = Some(at),
-            Event::Ended {
-                status,
-                signal,
-                stderr,
-            } => {
-                self.end = Some(End {
-                    at,
-                    status: *status,
-                    signal: *signal,
-                    stderr: stderr.clone(),
-                });
-            }
+            Event::Ended(end) => self.end = Some(End { at, ..end.clone() }),
             _ => {}
         }
     }
@@ -86,16 +73,6 @@ pub(crate) struct Start {
     pub(crate) token: u64,
 }
 
-/// The end of dlock in a run.
-#[derive(Clone, Debug)]
-pub(crate) struct End {
-    pub(crate) at: Micros,
-    pub(crate) status: Option<i32>,
-    pub(crate) signal: Option<i32>,
-    pub(crate) stderr: String,
-}
-
-/// A fault.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
     pub(crate) at: Micros,
@@ -108,12 +85,10 @@ pub(crate) struct Fault {
     pub(crate) hit: bool,
 }
 
-/// The complete history, grouped by run, fault and stall.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
     pub(crate) lines: Vec<Line>,
     pub(crate) runs: BTreeMap<u64, Run>,
-    /// The faults by number.
     pub(crate) faults: BTreeMap<u64, Fault>,
     /// Site, start and end of each stall. During the stall, the site's server did not commit or, if the site is None,
     /// the kernel did not schedule the runner.
@@ -214,7 +189,6 @@ impl Timeline {
         })
     }
 
-    /// Returns the faults whose victim was `run`.
     pub(crate) fn faults_of(&self, run: u64) -> impl Iterator<Item = &Fault> {
         let faults = self.faults.values();
         faults.filter(move |fault| fault.run == Some(run))

@@ -7,7 +7,6 @@ use testkit::servers::Flavour;
 use crate::fault_kind::FaultKind;
 use crate::testbed::Purpose;
 
-/// The servers of a chaos run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString, VariantNames)]
 #[strum(serialize_all = "lowercase")]
 pub(crate) enum Topology {
@@ -25,7 +24,6 @@ pub(crate) enum Topology {
 }
 
 impl Topology {
-    /// Single servers of both flavours.
     pub(crate) const SINGLE: [Self; 2] = [Self::MariaDb, Self::MySql];
 
     /// The topologies other than single servers that `cargo test` tests.
@@ -38,7 +36,6 @@ impl Topology {
         }
     }
 
-    /// Returns the purposes of the sites.
     pub(crate) fn purposes(self) -> &'static [Purpose] {
         match self {
             Self::MariaDb | Self::MySql => &Purpose::SINGLE,
@@ -58,13 +55,5 @@ impl Topology {
             })
         });
         kinds
-    }
-
-    /// Returns the length in seconds of the short run, which `cargo test` executes.
-    pub(crate) fn short_seconds(self) -> u64 {
-        match self {
-            Self::MariaDb | Self::MySql => 20,
-            _ => 15,
-        }
     }
 }

@@ -14,17 +14,18 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::history::{Event, Journal, Micros, StopCause, now};
 use crate::schedule::Plan;
-use crate::store::{Response, Store};
+use crate::store::Store;
 use crate::worker::RUN;
 
 /// Maximum pause between reading the count and writing the new count.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The leases of a run.
+/// Name of a file that exists in the quiet phase.
+pub(crate) const QUIET: &str = "quiet";
+
 pub(crate) struct Leases {
     /// The locks in the order of their grants. The last one is the action of the run.
     locks: Vec<String>,
-    /// Token of the action.
     token: u64,
     slot: u32,
 }
@@ -43,7 +44,6 @@ impl Leases {
         }
     }
 
-    /// Returns the action of the run.
     pub(crate) fn action(&self) -> &str {
         self.locks.last().expect("a run has a lock")
     }
@@ -58,7 +58,6 @@ pub(crate) fn read_arguments(arguments: &[String]) -> (PathBuf, u64, Plan) {
     (folder.into(), number(std::env::var(RUN).ok()), plan)
 }
 
-/// A holder that does its work.
 pub(crate) struct Holder {
     folder: PathBuf,
     run: u64,
@@ -74,9 +73,9 @@ impl Holder {
     pub(crate) fn new(folder: PathBuf, run: u64, plan: Plan, leases: Leases) -> Self {
         let store = folder.join("store").join(leases.action());
         Self {
-            journal: Journal::open(&folder).expect("the history can be opened"),
+            journal: Journal::open(&folder),
             _life: open_inherited(&folder.join("life").join(run.to_string())),
-            store: Store::open(&store).expect("the store can be opened"),
+            store: Store::open(&store),
             folder,
             run,
             plan,
@@ -84,7 +83,6 @@ impl Holder {
         }
     }
 
-    /// Writes an event of this run at the time `at`.
     pub(crate) fn write(&self, at: Micros, event: Event) {
         let action = self.leases.action();
         self.journal.write(at, Some(self.run), Some(action), event);
@@ -105,15 +103,17 @@ impl Holder {
         Witnesses::take(&self.folder, &self.leases, self.plan.limit)
     }
 
-    /// Works for the planned time since `start`. Directly before each write, `begin` returns the time of the write and
-    /// a value that is dropped after it, or why the holder must not write. Then this function returns the cause too.
+    /// Works for the planned time since `start`, or until the quiet phase, in which other contenders wait. Directly
+    /// before each write, `begin` returns the time of the write and a value that is dropped after it, or why the holder
+    /// must not write. Then this function returns the cause too.
     pub(crate) fn work<T>(
-        &mut self,
+        &self,
         start: Micros,
         begin: impl Fn(&Self) -> Result<(Micros, T), StopCause>,
     ) -> Result<(), StopCause> {
         let end = start + self.plan.hold * 1_000;
-        while now() < end {
+        let quiet = self.folder.join(QUIET);
+        loop {
             let pause = PAUSE.min(Duration::from_micros(end.saturating_sub(now())));
             // The store accepts no token that is lower than one of a holder that works beside this one.
             if self.plan.is_exclusive() {
@@ -122,34 +122,32 @@ impl Holder {
                 thread::sleep(pause);
                 begin(self)?;
             }
+            if now() >= end || quiet.exists() {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Increments the count, with a pause between the read and the write.
     fn count<T>(
-        &mut self,
+        &self,
         pause: Duration,
         begin: impl Fn(&Self) -> Result<(Micros, T), StopCause>,
     ) -> Result<(), StopCause> {
         let token = self.leases.token;
-        let response = self.store.exchange(token, None);
-        let mut response = response.expect("the store can be read");
+        let mut response = self.store.exchange(token, None);
         let mut guard = None;
-        if let Response::Count(before) = response {
+        if let Ok(before) = response {
             thread::sleep(pause);
             let (at, value) = begin(self)?;
             guard = Some(value);
             let count = before + 1;
             self.write(at, Event::Counting { count });
-            let written = self.store.exchange(token, Some(count));
-            response = written.expect("the store can be written");
+            response = self.store.exchange(token, Some(count));
         }
         let (event, outcome) = match response {
-            Response::Count(count) => (Event::Counted { count }, Ok(())),
-            Response::Refused(highest) => {
-                (Event::Refused { token, highest }, Err(StopCause::Overlap))
-            }
+            Ok(count) => (Event::Counted { count }, Ok(())),
+            Err(highest) => (Event::Refused { token, highest }, Err(StopCause::Overlap)),
         };
         self.write(now(), event);
         drop(guard);
@@ -168,8 +166,8 @@ pub(crate) struct Witnesses {
 }
 
 impl Witnesses {
-    /// Locks the witness files of `leases` in `folder`. A holder that accepts others shares that of its lock, and has the
-    /// file of its slot alone. The locked files of slots and of limits show which other holders work.
+    /// Locks the witness files of `leases` in `folder`. A holder that accepts others shares that of its lock, and has
+    /// the file of its slot alone. The locked files of slots and of limits show which other holders work.
     fn take(folder: &Path, leases: &Leases, limit: u32) -> Self {
         let (folder, locks) = (folder.join("witness"), &leases.locks);
         let operation = match limit {
@@ -233,7 +231,6 @@ fn open_inherited(path: &Path) -> OwnedFd {
     file
 }
 
-/// Returns the number in `text`.
 pub(crate) fn number<T: std::str::FromStr>(text: Option<impl AsRef<str>>) -> T {
     text.and_then(|text| text.as_ref().parse().ok())
         .expect("dlock and the chaos run set a number")

@@ -66,7 +66,6 @@ pub(crate) fn command_line(worker: &Path, folder: &Path, plan: &Plan) -> Vec<OsS
     shell.chain(words).collect()
 }
 
-/// Runs the worker. `arguments` are the folder and the plan.
 pub(crate) fn run_worker(arguments: &[String]) -> ! {
     let (folder, run, plan) = read_arguments(arguments);
     let (shape, exit) = (plan.shape, plan.exit);
@@ -77,7 +76,7 @@ pub(crate) fn run_worker(arguments: &[String]) -> ! {
         }
     }
     let leases = Leases::read(|name| std::env::var(name).ok());
-    let mut holder = Holder::new(folder, run, plan, leases);
+    let holder = Holder::new(folder, run, plan, leases);
     let witnesses = holder.take_witnesses();
     let parent = match std::env::var(HOLD_PID) {
         Ok(pid) => number(Some(pid)),
@@ -105,7 +104,6 @@ pub(crate) fn run_worker(arguments: &[String]) -> ! {
     process::exit(exit);
 }
 
-/// Opens a session on the server, and runs a statement that outlives the command.
 fn run_statement(url: &str) {
     // The command may end, and the session may be killed, at any time.
     let _ = connect(url).and_then(|mut session| session.query_drop("DO SLEEP(5)"));

@@ -109,7 +109,6 @@ impl<'a> Alters<'a> {
             .env(SOCKET, &observer.socket)
     }
 
-    /// Returns the command that sends the ALTER with the client of the server.
     fn client(&self) -> Vec<String> {
         vec![
             self.server.flavour().client().display().to_string(),

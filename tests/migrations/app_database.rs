@@ -11,16 +11,13 @@ use testkit::sql::Sql;
 use crate::options::Options;
 use crate::sessions::sessions;
 
-/// The databases are removed when this value is dropped.
 pub(crate) struct AppDatabase {
     /// The database of dlock, with the account that dlock and the commands use.
     pub(crate) dlock: Database,
-    /// The name of the application's database.
     pub(crate) name: String,
 }
 
 impl AppDatabase {
-    /// Creates the databases, the account and the tables of dlock.
     pub(crate) fn new(server: &Server, options: &Options) -> Self {
         let dlock = server.database("migrations");
         let name = format!("{}_app", dlock.name);

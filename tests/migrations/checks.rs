@@ -41,11 +41,9 @@ impl KillKind {
     }
 }
 
-/// The first start of a command after the kill.
 #[derive(Clone, Debug)]
 pub(crate) struct NextStart {
     pub(crate) replica: usize,
-    /// Time from the kill to the start.
     pub(crate) after: Duration,
     /// Sessions of the killed command that run a statement or have a transaction.
     pub(crate) active: Vec<String>,
@@ -62,17 +60,13 @@ pub(crate) struct NextStart {
     pub(crate) half_done: Option<String>,
 }
 
-/// The part that a replica plays in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// The holder that was killed.
     Killed,
-    /// The killed replica after its restart.
     Restarted,
     Survivor,
 }
 
-/// A replica, after its dlock has ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Replica {
     pub(crate) fate: Fate,
@@ -80,20 +74,15 @@ pub(crate) struct Replica {
     pub(crate) status: Option<i32>,
     /// False if the replica did not end before the test's timeout.
     pub(crate) has_ended: bool,
-    /// Standard error of the replica.
     pub(crate) stderr: String,
 }
 
-/// A round, in which the holder is killed.
 #[derive(Clone, Debug)]
 pub(crate) struct Round {
     pub(crate) kind: KillKind,
-    /// When the holder was killed.
     pub(crate) moment: String,
-    /// None if no command started after the kill.
     pub(crate) next: Option<NextStart>,
     pub(crate) replicas: Vec<Replica>,
-    /// Differences between the schema and the expected schema.
     pub(crate) schema: Vec<String>,
     /// Promised time from the kill to the next start, if the server stops the statement immediately.
     pub(crate) allowed: Duration,
@@ -131,8 +120,7 @@ impl Round {
 
     /// Returns true if statements of the killed command were alive at the next start.
     pub(crate) fn is_violated(&self) -> bool {
-        let next = self.next.as_ref();
-        next.is_some_and(|next| !next.active.is_empty())
+        (self.next.as_ref()).is_some_and(|next| !next.active.is_empty())
     }
 
     /// Returns true if the next command started later than promised, or not at all.
@@ -160,7 +148,6 @@ impl Replica {
         }
     }
 
-    /// Returns the messages of dlock.
     pub(crate) fn messages(&self) -> impl Iterator<Item = &str> {
         let lines = self.stderr.lines();
         lines.filter(|line| line.starts_with("dlock: "))

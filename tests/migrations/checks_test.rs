@@ -40,7 +40,6 @@ fn good_round() -> Round {
     }
 }
 
-/// Returns the first start after the kill.
 fn next(round: &mut Round) -> &mut NextStart {
     round
         .next

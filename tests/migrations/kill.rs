@@ -13,13 +13,10 @@ use crate::checks::KillKind;
 pub(crate) fn kill(kind: KillKind, parent: u32, port: u16) {
     let victims = match kind {
         KillKind::Client => {
-            let command = command(parent);
-            let clients = command.iter().copied();
-            let clients: Vec<u32> = clients.filter(|pid| is_connected(*pid, port)).collect();
-            match clients.is_empty() {
-                true => command,
-                false => clients,
-            }
+            let command = command(parent).into_iter();
+            let (clients, others): (Vec<u32>, Vec<u32>) =
+                command.partition(|pid| is_connected(*pid, port));
+            if clients.is_empty() { others } else { clients }
         }
         KillKind::Parent => vec![parent],
         // A stopped process starts no other process, so the whole tree is killed.
@@ -34,7 +31,6 @@ pub(crate) fn kill(kind: KillKind, parent: u32, port: u16) {
     send(&victims, Signal::KILL);
 }
 
-/// Returns the process `root` and all its descendants.
 fn tree(root: u32) -> Vec<u32> {
     iter::once(root).chain(descendants(root)).collect()
 }
@@ -65,7 +61,6 @@ fn status(pid: u32, name: &str) -> Option<String> {
     Some(value.trim().to_owned())
 }
 
-/// Sends `signal`. A process that has ended gets no signal.
 fn send(processes: &[u32], signal: Signal) {
     for process in processes {
         let pid = i32::try_from(*process).ok().and_then(Pid::from_raw);

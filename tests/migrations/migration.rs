@@ -29,7 +29,6 @@ const FIRST_ESTIMATE: Duration = Duration::from_millis(1_500);
 /// Time after the kill for which the harness waits for all replicas. On a busy machine, the start of a tool takes long.
 const MAX_ROUND: Duration = Duration::from_mins(4);
 
-/// The rounds of a tool on one server.
 pub(crate) struct Migrations<'a> {
     server: &'a Server,
     tool: &'static Tool,

@@ -20,26 +20,28 @@ use crate::sessions::{Session, has_transaction, sessions};
 use crate::start::{self, Start};
 use crate::statements::is_add_currency;
 
-/// Pause between two reads of the process list.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Maximum time until a command starts, or until its ALTER appears.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Returns a description of an effect of a migration that is committed but not recorded. None if there is none.
-type HalfDone = Box<dyn Fn(&mut Conn) -> Option<String> + Send>;
+type HalfDone = Box<dyn Fn(&mut Conn) -> Option<String> + Send + Sync>;
 
-/// The threads that observe a round.
 pub(crate) struct Observer {
     shared: Arc<Shared>,
     pub(crate) socket: PathBuf,
     threads: [JoinHandle<()>; 2],
 }
 
-#[derive(Default)]
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    /// The application's database.
+    name: String,
+    half_done: HalfDone,
+    /// The connection whose transaction keeps the ALTER from committing. None if there is none.
+    reader: Mutex<Option<Conn>>,
     /// Locked during the kill. The next command may start before the time of the kill is recorded.
     killing: Mutex<()>,
 }
@@ -55,11 +57,12 @@ struct State {
 }
 
 /// The times at which a session was observed.
+#[derive(Default)]
 struct Times {
     last_active: Option<Instant>,
     /// When the server was first observed to stop or roll back the statement. None if it was not observed.
     stopping_since: Option<Instant>,
-    last: Instant,
+    last: Option<Instant>,
 }
 
 impl Observer {
@@ -70,30 +73,20 @@ impl Observer {
         blocks_commit: bool,
         half_done: HalfDone,
     ) -> Self {
-        let shared = Arc::new(Shared::default());
-        let reader = blocks_commit.then(|| app.admin());
-        let reader = Arc::new(Mutex::new(reader));
-        let sample = {
-            let (shared, reader) = (Arc::clone(&shared), Arc::clone(&reader));
-            let (admin, name) = (app.admin(), app.name.clone());
-            move || shared.sample(admin, &name, &reader)
-        };
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            name: app.name.clone(),
+            half_done,
+            reader: Mutex::new(blocks_commit.then(|| app.admin())),
+            killing: Mutex::default(),
+        });
         let socket = stage.path("start");
         let listener = UnixListener::bind(&socket).expect("a socket can be created");
-        let listen = {
-            let shared = Arc::clone(&shared);
-            let (mut admin, name) = (app.admin(), app.name.clone());
-            move || {
-                start::listen(&listener, |start| {
-                    let is_after = shared.record(start, &mut admin, &name, &half_done);
-                    if is_after {
-                        // Closing the connection ends its transaction.
-                        drop(locked(&reader).take());
-                    }
-                    is_after
-                });
-            }
-        };
+        let (sampling, admin) = (Arc::clone(&shared), app.admin());
+        let sample = move || sampling.sample(admin);
+        let (listening, mut admin) = (Arc::clone(&shared), app.admin());
+        let listen = move || start::listen(&listener, |start| listening.record(start, &mut admin));
         Self {
             shared,
             socket,
@@ -101,7 +94,6 @@ impl Observer {
         }
     }
 
-    /// Waits for the first command, and returns its start.
     #[track_caller]
     pub(crate) fn first(&self) -> Start {
         let first = self.shared.wait_for(|state| state.first);
@@ -147,14 +139,13 @@ impl Shared {
         value(&state)
     }
 
-    /// Reads the process list until the observer is closed.
-    fn sample(&self, mut admin: Conn, name: &str, reader: &Mutex<Option<Conn>>) {
+    fn sample(&self, mut admin: Conn) {
         while !self.locked().is_closed {
-            let found = sessions(&mut admin, name);
+            let found = sessions(&mut admin, &self.name);
             let now = Instant::now();
             let is_altering = found.iter().any(|it| is_add_currency(&it.statement));
             let is_first = is_altering && self.locked().altering.is_none();
-            if is_first && let Some(reader) = &mut *locked(reader) {
+            if is_first && let Some(reader) = &mut *locked(&self.reader) {
                 reader.run("START TRANSACTION; SELECT id FROM plans LIMIT 1");
             }
             let mut state = self.locked();
@@ -163,12 +154,8 @@ impl Shared {
                 self.changed.notify_all();
             }
             for session in found {
-                let times = state.sessions.entry(session.id).or_insert(Times {
-                    last_active: None,
-                    stopping_since: None,
-                    last: now,
-                });
-                times.last = now;
+                let times = state.sessions.entry(session.id).or_default();
+                times.last = Some(now);
                 if session.is_active() {
                     times.last_active = Some(now);
                 }
@@ -185,7 +172,7 @@ impl Shared {
     }
 
     /// Records the start of a command. Returns true if the command starts after the kill.
-    fn record(&self, start: Start, admin: &mut Conn, name: &str, half_done: &HalfDone) -> bool {
+    fn record(&self, start: Start, admin: &mut Conn) -> bool {
         let mut state = self.locked();
         state.first.get_or_insert(start);
         self.changed.notify_all();
@@ -197,20 +184,16 @@ impl Shared {
         if self.locked().next.is_some() {
             return true;
         }
-        let (mut active, mut idle): (Vec<Session>, Vec<Session>) = sessions(admin, name)
+        let (mut active, mut idle): (Vec<Session>, Vec<Session>) = sessions(admin, &self.name)
             .into_iter()
             .partition(Session::is_active);
         // An open transaction has locks, and counts as a statement.
         active.extend(idle.extract_if(.., |session| has_transaction(admin, session.id)));
-        let half_done = match active.is_empty() {
-            true => half_done(admin),
-            false => None,
-        };
+        let half_done = active.is_empty().then(|| (self.half_done)(admin));
         let mut state = self.locked();
         let times = state.sessions.values();
         let last_active = times.clone().filter_map(|times| times.last_active).max();
-        let stops = times
-            .filter_map(|times| Some(times.last.saturating_duration_since(times.stopping_since?)));
+        let stops = times.filter_map(|times| Some(times.last? - times.stopping_since?));
         state.next = Some(NextStart {
             replica: start.replica,
             after: start.at.saturating_duration_since(killed),
@@ -218,8 +201,11 @@ impl Shared {
             last_active: last_active.and_then(|last| last.checked_duration_since(killed)),
             active: active.iter().map(Session::to_string).collect(),
             idle: idle.len(),
-            half_done,
+            half_done: half_done.flatten(),
         });
+        drop(state);
+        // Closing the connection ends its transaction.
+        drop(locked(&self.reader).take());
         true
     }
 }

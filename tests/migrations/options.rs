@@ -8,7 +8,6 @@ use testkit::servers::Flavour;
 
 use crate::tool::Tool;
 
-/// The options of the command line.
 #[derive(Debug)]
 pub(crate) struct Options {
     /// Number of rounds of each tool on each flavour.
@@ -21,23 +20,19 @@ pub(crate) struct Options {
     pub(crate) tools: Vec<&'static Tool>,
     /// If true, each tool runs only on its own flavour.
     pub(crate) is_sample: bool,
-    /// The program under test.
     pub(crate) dlock: PathBuf,
     /// If true, a next command that starts later than promised is a failure, and the statements are long.
     pub(crate) is_timed: bool,
     pub(crate) scale: Scale,
 }
 
-/// The lengths of the statements and of the leases.
 #[derive(Debug)]
 pub(crate) struct Scale {
     /// Length of the time in which the holder is killed after the start of the ALTER.
     pub(crate) latest_kill: Duration,
-    /// Ttl of the replicas.
     pub(crate) ttl: Duration,
     /// Number of rows in the table of a tool. In a timed run, the rollback of a killed INSERT takes a noticeable time.
     pub(crate) rows: u32,
-    /// Number of rows in the table of an ALTER without a tool.
     pub(crate) alter_rows: u32,
     /// Time that an ALTER without a tool takes on an idle machine. In a short run, it is still much longer than the
     /// latest kill and the ttl together.

@@ -12,7 +12,6 @@ use testkit::servers::Flavour;
 use crate::checks::{KillKind, NextStart, Round, WINDOW};
 use crate::options::Options;
 
-/// Returns the first line of the report, which describes the run.
 pub(crate) fn first_line(options: &Options) -> String {
     let timed = match options.is_timed {
         true => "a late start is a failure",
@@ -32,7 +31,6 @@ pub(crate) fn first_line(options: &Options) -> String {
     )
 }
 
-/// All rounds of one tool on one server.
 pub(crate) struct Tally {
     flavour: Flavour,
     name: &'static str,
@@ -58,7 +56,6 @@ impl Tally {
         failures
     }
 
-    /// Adds a round, and returns its line of the report.
     pub(crate) fn add(&mut self, round: Round) -> String {
         let Self { flavour, name, .. } = self;
         let (Round { kind, moment, .. }, number) = (&round, self.rounds.len() + 1);
@@ -98,7 +95,6 @@ impl Tally {
         text
     }
 
-    /// Returns true if no round has failed.
     pub(crate) fn holds(&self) -> bool {
         self.count(|round| !self.failures(round).is_empty()) == 0
     }
@@ -107,7 +103,6 @@ impl Tally {
         self.rounds.iter().filter(|round| is_counted(round)).count()
     }
 
-    /// Returns the summary.
     pub(crate) fn text(&self) -> String {
         let has_failed = |round: &Round| !self.failures(round).is_empty();
         let kinds = KillKind::EACH.map(|kind| {

@@ -6,14 +6,12 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use testkit::sql::Sql;
 
-/// A session in the process list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Session {
     pub(crate) id: u64,
     /// `Query` while a statement runs, `Sleep` while the session is idle or rolls back without a statement, and on
     /// MariaDB `Killed` after a KILL.
     pub(crate) command: String,
-    /// What the session does, in the words of the server.
     pub(crate) state: String,
     pub(crate) statement: String,
 }

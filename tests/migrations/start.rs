@@ -9,7 +9,6 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// The argument that selects this mode of the program.
 pub(crate) const BEGIN: &str = "--begin";
 
 /// Environment variables of a replica: its number, and the path of the harness's socket.
@@ -28,7 +27,6 @@ const AFTER: &str = "after";
 /// The line that ends [`listen`].
 const END: &str = "end";
 
-/// The start of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
     /// Number of the replica, from 0.

@@ -23,7 +23,6 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// Measures the ALTER of a small table.
     pub(crate) fn measure(server: &Server) -> Self {
         let mut admin = server.database("cost").admin_conn();
         admin.run(CREATE_PLANS);
@@ -65,7 +64,6 @@ pub(crate) fn add_currency(repeats: u32) -> String {
     )
 }
 
-/// Returns true if `statement` is an ALTER of [`Cost::add_currency`].
 pub(crate) fn is_add_currency(statement: &str) -> bool {
     statement.starts_with("ALTER TABLE plans ADD COLUMN currency")
 }

@@ -27,7 +27,6 @@ pub(crate) struct Tool {
 /// The state of the schema and the record of the tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
-    /// Number of recorded migrations.
     pub(crate) recorded: u32,
     pub(crate) has_table: bool,
     pub(crate) rows: u32,
@@ -60,7 +59,6 @@ impl Tool {
         },
     ];
 
-    /// Returns the folder that contains the program.
     pub(crate) fn programs(&self) -> PathBuf {
         let mut folder = fetched(self.program);
         folder.pop();

@@ -2,18 +2,16 @@
 
 use super::{START, Violation, once};
 use crate::fault_kind::{FaultKind, Victim};
-use crate::history::Micros;
+use crate::history::{End, Micros};
 use crate::schedule::{ContenderKind, ExecOption};
-use crate::timeline::{End, Run, Timeline};
+use crate::timeline::{Run, Timeline};
 
-/// The numbers of SIGKILL and SIGTERM.
 const KILL: i32 = 9;
 const TERM: i32 = 15;
 
 /// Minimum length in microseconds of a stall of the machine that explains a lost lease.
 const STALL: Micros = 300_000;
 
-/// Faults that send SIGTERM to dlock.
 const STOPS: [FaultKind; 2] = [FaultKind::TermParent, FaultKind::TermWaiter];
 
 /// Faults of processes that may cause the loss of a lease. `FreezeWaiter` is included because the waiter may have
@@ -27,7 +25,6 @@ const LEASE_FAULTS: [FaultKind; 6] = [
     FaultKind::FreezeMonitor,
 ];
 
-/// Faults after which a script is killed.
 const SCRIPT_FAULTS: [FaultKind; 3] = [
     FaultKind::KillParent,
     FaultKind::KillWaiter,
@@ -66,7 +63,6 @@ pub(crate) fn excused(timeline: &Timeline) -> Vec<&Run> {
     excused.map(|ending| ending.run).collect()
 }
 
-/// A run whose dlock has ended.
 struct Ending<'a> {
     timeline: &'a Timeline,
     run: &'a Run,

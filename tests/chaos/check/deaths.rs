@@ -30,7 +30,6 @@ pub(crate) fn deaths(timeline: &Timeline) -> Vec<Violation> {
 /// A limit for the death of a process tree: a start time, the maximum time from it to the death of the tree, and the reason.
 type Bound = (Micros, Micros, &'static str);
 
-/// Returns the limits for the death of `run`'s process tree.
 fn bounds(timeline: &Timeline, run: &Run) -> Vec<Bound> {
     let mut bounds = Vec::new();
     let ttl = run.plan.ttl * 1_000;

@@ -5,7 +5,7 @@ use super::{ALLOWANCE, Violation};
 use crate::fault_kind::{FaultKind, Victim};
 use crate::history::{GALERA_SITE, Micros};
 use crate::schedule::ExecOption;
-use crate::timeline::{Fault, Run, Start, Timeline};
+use crate::timeline::{Fault, Run, Timeline};
 
 /// Time in microseconds after an outage during which the server may still keep the session of a client that it cannot
 /// reach. It is longer than the longest ttl.
@@ -17,7 +17,6 @@ const AFTER_OUTAGE: Micros = 6_000_000;
 const STALE_ENTRY: Micros = 30_000_000;
 const ENTRY_PRIORITY: Micros = 3_000_000;
 
-/// A take-over that a fault made necessary.
 struct Due<'a> {
     fault: &'a Fault,
     run: &'a Run,
@@ -72,28 +71,6 @@ pub(crate) fn latencies(timeline: &Timeline, kind: FaultKind) -> Vec<i64> {
     let due = due_takeovers(timeline).into_iter();
     let of_kind = due.filter(|due| due.fault.kind == kind);
     of_kind.filter_map(|due| beyond_ttl(&due)).collect()
-}
-
-/// Returns the number of commands that were started on a lease that the previous holder had not released.
-pub(crate) fn count(timeline: &Timeline) -> usize {
-    let grants = timeline.grants();
-    let pairs = grants.values().flat_map(|grants| grants.windows(2));
-    pairs
-        .filter(|pair| pair[0].0.excludes(pair[1].0))
-        .filter(|pair| !had_released(timeline, pair[0].0, pair[1].1))
-        .count()
-}
-
-/// Returns true if `run` had released the lease before the next command started.
-fn had_released(timeline: &Timeline, run: &Run, next: Start) -> bool {
-    let Some(end) = &run.end else {
-        return false;
-    };
-    let mut faults = timeline.faults_of(run.number);
-    let was_frozen = faults.any(|fault| fault.kind.freezes_parent() && fault.at < next.at);
-    let failures = ["cannot release", "was lost before the command"];
-    let failed = failures.iter().any(|text| end.stderr.contains(text));
-    end.signal.is_none() && !failed && !(was_frozen && end.at > next.at)
 }
 
 fn due_takeovers<'s>(timeline: &'s Timeline) -> Vec<Due<'s>> {

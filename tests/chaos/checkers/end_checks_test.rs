@@ -2,9 +2,7 @@
 //! status.
 
 use super::history_text::{assert_with, timeline, violations, violations_at};
-use crate::check::{
-    bystanders, cause, excused, latencies, min_hold, once, once_runs, session_checks, takeovers,
-};
+use crate::check::{bystanders, cause, excused, latencies, min_hold, once, once_runs};
 use crate::fault_kind::FaultKind;
 
 const TAKEOVER: &str = "a lease is taken over in time";
@@ -61,12 +59,9 @@ fn late_takeover_is_reported() {
 }
 
 #[test]
-fn takeovers_are_counted_and_timed() {
+fn takeovers_are_timed() {
     let taken_over = timeline(&killed(12_800));
-    assert_eq!(takeovers(&taken_over), 1);
     assert_eq!(latencies(&taken_over, FaultKind::KillParent), [800_000]);
-    let handed_over = timeline("1000-2000 run 1 token=1, 1500-3000 run 2 token=2");
-    assert_eq!(takeovers(&handed_over), 0);
 }
 
 #[test]
@@ -262,7 +257,6 @@ fn ended_session_of_another_program_is_reported() {
         let timeline = timeline(&format!(
             "1000 session is_alive={is_alive}, 1100 session 3 is_alive={is_alive}"
         ));
-        assert_eq!(session_checks(&timeline), 2);
         assert_eq!(bystanders(&timeline).len(), expected);
     }
 }
@@ -324,6 +318,9 @@ fn contender_that_is_not_served_is_reported() {
     );
     assert!(violations(&hold).contains(&SERVED), "not finished");
     assert_with(&hold, "4060 finished 2, 4070 dead 2", [CAUSE]);
+    // A run of the schedule may find a success. Without one, its end has no cause.
+    let skipped = "4000 asked 2 exit=3 option=once, 4100 ended 2 status=0";
+    assert_with(good, skipped, [CAUSE]);
     // There is no grant.
     assert_eq!(violations("1000 quiet"), [SERVED]);
     assert_eq!(violations("1000 overdue"), [SERVED], "no quiet phase");

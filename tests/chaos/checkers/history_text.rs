@@ -21,7 +21,6 @@ pub(crate) fn timeline(history: &str) -> Timeline {
     timeline_at("processes", history)
 }
 
-/// Returns the timeline of a history of the first action of `site`.
 pub(crate) fn timeline_at(site: &str, history: &str) -> Timeline {
     let mut lines = Vec::new();
     let mut events: Vec<String> = Vec::new();
@@ -41,7 +40,6 @@ pub(crate) fn timeline_at(site: &str, history: &str) -> Timeline {
     Timeline::of(lines)
 }
 
-/// Returns the properties that a history violates.
 pub(crate) fn violations(history: &str) -> Vec<&'static str> {
     violations_at("processes", history)
 }

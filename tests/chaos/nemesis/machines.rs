@@ -5,15 +5,16 @@ mod clock;
 mod galera;
 mod group;
 mod pair;
-mod server;
 
+use std::slice;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
+use testkit::command::is_alive;
 use testkit::servers::{Database, Server};
 
 pub(crate) use clock::Clocked;
@@ -26,7 +27,6 @@ use crate::fault_kind::FaultKind;
 use crate::run_context::RunContext;
 use crate::schedule::{Step, steps};
 use crate::testbed::{LOSSY_TTL, Site};
-use server::{send, shut_down};
 
 /// Maximum time until all nodes work again after a fault, and the polling interval.
 const HEALING_TIME: Duration = Duration::from_mins(4);
@@ -38,9 +38,11 @@ const READ_TIME: Duration = Duration::from_secs(10);
 /// Maximum time from a grant to the start of the command, on a busy machine.
 const START_TIME: Duration = Duration::from_secs(1);
 
+/// Maximum time for a clean shutdown. After this time, the server is killed.
+const SHUTDOWN: Duration = Duration::from_secs(20);
+
 /// The servers of a site, and their faults. The servers stop when this value is dropped.
 pub(crate) trait Machines: Send {
-    /// Returns all servers.
     fn nodes(&self) -> &[Server];
 
     /// Returns `database` as contenders reach it: through each node, or through the proxy.
@@ -68,7 +70,6 @@ pub(crate) trait Machines: Send {
         true
     }
 
-    /// Waits until all nodes work.
     fn wait_healthy(&mut self) {
         let started = Instant::now();
         while !self.heal() {
@@ -76,6 +77,40 @@ pub(crate) trait Machines: Send {
             thread::sleep(POLL_INTERVAL);
         }
     }
+}
+
+impl Machines for Server {
+    fn nodes(&self) -> &[Server] {
+        slice::from_ref(self)
+    }
+
+    /// Leases are renewed during this pause. Otherwise, successive faults would act as one long fault.
+    fn min_pause(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    fn inject(&mut self, _: FaultKind, _: usize, _: &dyn Fn()) {
+        self.restart();
+    }
+}
+
+/// Shuts the server down, and returns once its process has ended or [`SHUTDOWN`] has passed.
+fn shut_down(server: &Server) {
+    send(server, Signal::TERM);
+    let turn = Duration::from_millis(20);
+    let mut left = SHUTDOWN;
+    while is_alive(&server.pid().to_string()) && !left.is_zero() {
+        thread::sleep(turn);
+        left -= turn;
+    }
+}
+
+/// Sends `signal` to the server. The script that started the server has not waited for the server process, so the
+/// kernel cannot have reused the process id.
+fn send(server: &Server, signal: Signal) {
+    let pid = i32::try_from(server.pid()).ok().and_then(Pid::from_raw);
+    let sent = kill_process(pid.expect("a server has a process id"), signal);
+    sent.expect("the server can be signalled");
 }
 
 /// Injects faults of `kinds` into `machines` until the fault phase ends. A fault ends when all nodes work again.
@@ -92,7 +127,7 @@ pub(crate) fn inject_faults(
         action,
     };
     for step in steps(context.seed, &site.name, kinds) {
-        if !(context.fault_phase).pause(step.pause + machines.min_pause()) {
+        if !(context.live_runs).pause(step.pause + machines.min_pause()) {
             return;
         }
         let index = machines.victim(step);
@@ -105,7 +140,7 @@ pub(crate) fn inject_faults(
         let fault = nemesis.begin(step.kind, None, Some(node.pid()));
         let pause = || {
             let length = step.kind.length(Duration::from_secs(3), step.severity);
-            context.fault_phase.pause(length);
+            context.live_runs.pause(length);
         };
         match step.kind {
             FaultKind::FreezeServer | FaultKind::FreezeNode => {
@@ -128,7 +163,7 @@ pub(crate) fn inject_faults(
         machines.wait_healthy();
         let at = fault.at;
         let _ = nemesis.end(fault, true);
-        nemesis.recover(&site.actions, at);
+        context.live_runs.wait_for_start(&site.actions, at);
     }
 }
 

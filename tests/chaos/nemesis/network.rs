@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use testkit::proxy::{self, AcceptMode, Flow, Proxy};
 
-use super::{Nemesis, SEARCH};
+use super::Nemesis;
 use crate::fault_kind::FaultKind;
 use crate::history::Micros;
 use crate::schedule::{Route, Step};
@@ -37,9 +37,7 @@ impl Nemesis<'_> {
         let proxy = self.site.proxies.get(self.action())?;
         let left = Duration::from_millis(200);
         let live_runs = &self.context.live_runs;
-        let holder = live_runs.holder(self.action(), left, SEARCH, |run| {
-            run.plan.route == Route::Proxy
-        })?;
+        let holder = live_runs.holder(self.action(), left, |run| run.plan.route == Route::Proxy)?;
         let fault = self.begin(step.kind, None, None);
         let pause = || self.pause(step, &holder);
         let hit = match step.kind {
@@ -91,7 +89,7 @@ impl Nemesis<'_> {
         };
         let case = proxy.next(REQUESTS[step.choice % REQUESTS.len()], fault);
         let mut left = REQUEST_WAIT;
-        while case.hits() == 0 && !left.is_zero() && self.context.fault_phase.pause(POLL_INTERVAL) {
+        while case.hits() == 0 && !left.is_zero() && self.context.live_runs.pause(POLL_INTERVAL) {
             left = left.saturating_sub(POLL_INTERVAL);
         }
         case.lift();

@@ -3,7 +3,7 @@
 use std::process::Output;
 use std::time::Duration;
 
-use super::{Nemesis, SEARCH};
+use super::Nemesis;
 use crate::fault_kind::FaultKind;
 use crate::history::{Event, Micros};
 use crate::schedule::{Route, Step};
@@ -11,7 +11,6 @@ use crate::schedule::{Route, Step};
 /// Request for a pause, with its length if the operator does not end it, because the server cannot be reached.
 const LONGEST_PAUSE: &str = "--pause=30s";
 
-/// Number of attempts to end a pause.
 const RESUME_ATTEMPTS: usize = 5;
 
 impl Nemesis<'_> {
@@ -21,18 +20,18 @@ impl Nemesis<'_> {
     pub(super) fn inject_lease_fault(&self, step: Step) -> Option<Micros> {
         if step.severity < 0.5 {
             let live_runs = &self.context.live_runs;
-            live_runs.holder(self.action(), Duration::ZERO, SEARCH, |_| true)?;
+            live_runs.holder(self.action(), Duration::ZERO, |_| true)?;
         }
         let fault = self.begin(step.kind, None, None);
         let is_pause = step.kind == FaultKind::Pause;
         let output = self.release(step, if is_pause { LONGEST_PAUSE } else { "--all" });
         if let Some(run) = revoked_run(&output.stderr) {
             let journal = &self.context.journal;
-            journal.record_of(run, self.action(), Event::Revoked);
+            journal.record_of(Some(run), self.action(), Event::Revoked);
         }
         if is_pause {
             let length = step.kind.length(Duration::from_secs(3), step.severity);
-            self.context.fault_phase.pause(length);
+            self.context.live_runs.pause(length);
             let mut attempts = 0..RESUME_ATTEMPTS;
             while attempts.next().is_some() && !self.release(step, "--resume").status.success() {}
         }

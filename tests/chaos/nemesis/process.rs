@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::{Nemesis, SEARCH};
+use super::Nemesis;
 use crate::fault_kind::{FaultKind, Victim};
 use crate::history::Micros;
 use crate::processes::{Process, of_run, send};
@@ -17,8 +17,8 @@ impl Nemesis<'_> {
     pub(super) fn inject_process_fault(&self, step: Step) -> Option<Micros> {
         let live_runs = &self.context.live_runs;
         let run = match step.kind.victim() {
-            Victim::Waiter => live_runs.waiter(self.action(), step.choice, SEARCH),
-            _ => live_runs.holder(self.action(), work_left(step), SEARCH, |run| {
+            Victim::Waiter => live_runs.waiter(self.action(), step.choice),
+            _ => live_runs.holder(self.action(), work_left(step), |run| {
                 match step.kind {
                     FaultKind::KillMonitor | FaultKind::FreezeMonitor => {
                         run.plan.kind.has_monitor()

@@ -39,7 +39,6 @@ impl Machines for Galera {
     }
 }
 
-/// Starts a cluster that excludes a silent node soon.
 pub(crate) fn start() -> Galera {
     let cluster = Galera::start();
     for node in &cluster.nodes {

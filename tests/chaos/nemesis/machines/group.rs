@@ -17,7 +17,6 @@ const OWN_STATE: &str = "SELECT member_state FROM performance_schema.replication
 /// Addresses of all members, which are equal on all members.
 const SEEDS: &str = "SELECT @@group_replication_group_seeds";
 
-/// Uuid of the primary.
 const PRIMARY: &str = "SELECT member_id FROM performance_schema.replication_group_members \
     WHERE member_role='PRIMARY'";
 
@@ -89,7 +88,6 @@ impl Machines for Group {
     }
 }
 
-/// Starts a group that expels a silent member soon.
 pub(crate) fn start() -> Group {
     let group = Group::start();
     for member in &group.members {

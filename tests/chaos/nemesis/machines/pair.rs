@@ -42,7 +42,6 @@ fn start_replica(primary: &Server) -> Server {
 }
 
 impl Pair {
-    /// Starts a primary and its replica.
     pub(crate) fn start(flavour: Flavour) -> Self {
         let primary = start_server(flavour);
         let replica = start_replica(&primary);
