@@ -16,7 +16,6 @@ mod tables;
 use serde_json::Value;
 use testkit::cli_runner::Dlock;
 use testkit::servers::{Database, Server};
-use testkit::sql::Sql;
 
 /// The names of all checks, in the order in which doctor reports them.
 const CHECKS: [&str; 20] = [
@@ -146,11 +145,10 @@ pub(crate) fn execute(database: &Database, statement: &str) {
 
 /// Returns the tables of the database with their row counts.
 fn contents(database: &Database) -> Vec<(String, u64)> {
-    let mut admin = database.admin_conn();
-    let tables: Vec<String> = admin.rows("SHOW TABLES");
+    let tables: Vec<String> = database.rows("SHOW TABLES");
     let count = |table: String| {
-        let rows = admin.first(format!("SELECT COUNT(*) FROM {table}"));
-        (table, rows.expect("a number"))
+        let rows = database.value(format!("SELECT COUNT(*) FROM {table}"));
+        (table, rows)
     };
     tables.into_iter().map(count).collect()
 }

@@ -125,7 +125,6 @@ fn the_history_and_status_contain_every_run_with_its_outcome(flavour: Flavour) {
 on_each_flavour!(an_expired_run_is_lost_and_a_run_with_a_freed_row_is_revoked);
 fn an_expired_run_is_lost_and_a_run_with_a_freed_row_is_revoked(flavour: Flavour) {
     let database = &set_up(flavour);
-    let mut admin = database.admin_conn();
     let expired = "expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 HOUR,owner_id=REPEAT('x',16)";
     // If a run took more than 0.1 s, a hand-off precedes its release.
     for (change, outcome, rest) in [
@@ -139,7 +138,7 @@ fn an_expired_run_is_lost_and_a_run_with_a_freed_row_is_revoked(flavour: Flavour
         let script = format!(r#"echo up > "$1"; read word < "$2"; {rest}"#);
         let holder = stage.start(Dlock::on(database, words), &script);
         let statement = format!("UPDATE dlock_lock SET {change} WHERE action='init'");
-        admin.run(statement);
+        database.run(statement);
         stage.let_go("on");
         let stopped = holder.wait();
         // On a busy machine, a renewal may find the loss before the command ends.

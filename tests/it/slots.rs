@@ -10,7 +10,6 @@ use testkit::holder::status;
 use testkit::on_each_flavour;
 use testkit::proxy::Proxy;
 use testkit::servers::{Database, Flavour, SESSIONS, shared};
-use testkit::sql::Sql;
 
 /// A run whose command runs until the test ends it.
 struct Held {
@@ -205,11 +204,10 @@ fn slot_of_a_killed_dlock_is_released_by_its_monitor() {
 fn tables_without_slots_are_refused_and_not_changed() {
     for flavour in Flavour::ALL {
         let database = set_up(flavour);
-        let mut admin = database.admin_conn();
-        admin.run("DROP TABLE dlock_slot; UPDATE dlock_schema SET version=2");
+        database.run("DROP TABLE dlock_slot; UPDATE dlock_schema SET version=2");
         let exec = ["exec", "init", "--shared", "--", "true"];
         Dlock::on(&database, exec).expect(78, "", "have schema version 2: run dlock setup");
-        let tables: Vec<String> = admin.rows("SHOW TABLES LIKE 'dlock_slot'");
+        let tables: Vec<String> = database.rows("SHOW TABLES LIKE 'dlock_slot'");
         assert_eq!(tables, [""; 0], "{flavour}");
     }
 }

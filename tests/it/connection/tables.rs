@@ -5,7 +5,6 @@ use std::fs;
 use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
 use testkit::servers::shared;
-use testkit::sql::Sql;
 
 use crate::faults::on_each;
 
@@ -28,14 +27,13 @@ fn concurrent_first_execs_create_the_tables_and_all_run() {
         }
         let ran = fs::read_to_string(count).expect("the file exists");
         assert_eq!(ran, "8\n", "{flavour}");
-        let mut root = database.admin_conn();
-        let tables: Vec<String> = root.rows("SHOW TABLES");
+        let tables: Vec<String> = database.rows("SHOW TABLES");
         assert_eq!(
             tables.join(" "),
             "dlock_fence dlock_history dlock_lock dlock_schema dlock_slot dlock_success dlock_waiter",
             "{flavour}"
         );
-        let versions: Vec<u32> = root.rows("SELECT version FROM dlock_schema");
+        let versions: Vec<u32> = database.rows("SELECT version FROM dlock_schema");
         assert_eq!(versions, [3], "{flavour}");
     });
 }
