@@ -221,19 +221,19 @@ impl ModelSide {
             (Connection::EndedByServer, _) => Some(Err(failure(FailureKind::Unknown))),
             _ => None,
         };
+        let send = |request, fault, waits| ConcreteStep::Send {
+            index,
+            request,
+            limit,
+            fault,
+            waits,
+        };
         if let Some(outcome) = unsent {
             if outcome.is_err() {
                 self.contenders[index].connection = Connection::Closed;
             }
             let response = (index, self.record_response(index, &outcome), is_attempt);
-            let concrete = ConcreteStep::Send {
-                index,
-                request,
-                limit,
-                fault: None,
-                waits: false,
-            };
-            return Some((concrete, response));
+            return Some((send(request, None, false), response));
         }
         self.contenders[index].connection = Connection::Open;
         let busy = self.server.queue_lock.first();
@@ -254,13 +254,7 @@ impl ModelSide {
             self.contenders[index].waiting = Some(request.clone());
             WAITING.to_owned()
         };
-        let concrete = ConcreteStep::Send {
-            index,
-            request,
-            limit,
-            fault: fault.filter(|_| !waits),
-            waits,
-        };
+        let concrete = send(request, fault.filter(|_| !waits), waits);
         Some((concrete, (index, response, could_grant)))
     }
 

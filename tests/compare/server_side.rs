@@ -7,7 +7,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use dlock::lease::action::Action;
-use dlock::lease::limit::Limit;
 use dlock::lease::{OwnerId, Token};
 use dlock::store::mysql::Database;
 use dlock::store::operator::{OperatorRequest, OperatorResult};
@@ -104,25 +103,22 @@ impl ServerSide {
                 index,
                 request,
                 limit,
-                waits: true,
-                ..
-            } => {
-                self.wait_for_queue_lock(*index, request, *limit)?;
-                responses.push((*index, None));
-            }
-            ConcreteStep::Send {
-                index,
-                request,
-                limit,
                 fault,
-                ..
+                waits,
             } => {
                 let request = self.translated(request);
-                let contender = self.with_limit(*limit);
-                let (response, ended) = self.contenders[*index].send(&contender, &request, *fault);
-                responses.push((*index, Some(response)));
-                if let Some(session) = ended {
-                    self.wait_for_end(session)?;
+                let contender = Contender {
+                    limit: *limit,
+                    ..self.contender.clone()
+                };
+                if *waits {
+                    self.wait_for_queue_lock(*index, &request, &contender)?;
+                    responses.push((*index, None));
+                } else {
+                    let sender = &mut self.contenders[*index];
+                    let (response, ended) = sender.send(&contender, &request, *fault);
+                    responses.push((*index, Some(response)));
+                    self.wait_for_end(ended)?;
                 }
             }
             ConcreteStep::ApplyOperatorAction(token, kind, wakes) => {
@@ -159,14 +155,12 @@ impl ServerSide {
                 }
             }
             ConcreteStep::DropConnection(index) => {
-                if let Some(session) = self.contenders[*index].drop_connection() {
-                    self.wait_for_end(session)?;
-                }
+                let ended = self.contenders[*index].drop_connection();
+                self.wait_for_end(ended)?;
             }
             ConcreteStep::NoticeDrop(index) => {
-                if let Some(session) = self.contenders[*index].notice_drop() {
-                    self.wait_for_end(session)?;
-                }
+                let ended = self.contenders[*index].notice_drop();
+                self.wait_for_end(ended)?;
             }
             ConcreteStep::AdvanceTime(count) => self.advance_time(*count),
         }
@@ -195,9 +189,8 @@ impl ServerSide {
                 }
                 self.contenders[index].finish_waiting();
             }
-            if let Some(session) = self.contenders[index].notice_drop() {
-                self.wait_for_end(session)?;
-            }
+            let ended = self.contenders[index].notice_drop();
+            self.wait_for_end(ended)?;
         }
         Ok(())
     }
@@ -216,22 +209,13 @@ impl ServerSide {
         }
     }
 
-    fn with_limit(&self, limit: Limit) -> Contender {
-        Contender {
-            limit,
-            ..self.contender.clone()
-        }
-    }
-
     fn wait_for_queue_lock(
         &mut self,
         index: usize,
         request: &Request,
-        limit: Limit,
+        contender: &Contender,
     ) -> Result<(), String> {
-        let request = self.translated(request);
-        let contender = self.with_limit(limit);
-        self.contenders[index].start_waiting(&contender, &request);
+        self.contenders[index].start_waiting(contender, request);
         self.wait_until("the contender waits for the queue lock", |side| {
             let session = side.contenders[index].waiting_session().unwrap_or(0);
             let state =
@@ -242,14 +226,17 @@ impl ServerSide {
 
     /// Waits until a session has ended, and records its end.
     fn wait_and_record_end(&mut self, session: u64) -> Result<(), String> {
-        self.wait_for_end(session)?;
-        self.contenders
-            .iter_mut()
-            .for_each(|contender| contender.ended(session));
+        self.wait_for_end(Some(session))?;
+        for contender in &mut self.contenders {
+            contender.ended(session);
+        }
         Ok(())
     }
 
-    fn wait_for_end(&mut self, session: u64) -> Result<(), String> {
+    fn wait_for_end(&mut self, session: Option<u64>) -> Result<(), String> {
+        let Some(session) = session else {
+            return Ok(());
+        };
         let query = format!("SELECT id FROM {SESSIONS} WHERE id={session}");
         self.wait_until("the session ends", |side| {
             side.admin.first::<u64>(&query).is_none()

@@ -20,8 +20,7 @@ impl Scene {
     fn on(flavour: Flavour) -> Self {
         let database = set_up(flavour);
         let mut admin = database.admin_conn();
-        let site = "CREATE TABLE site (id INT PRIMARY KEY, state TEXT)";
-        admin.run(site);
+        admin.run("CREATE TABLE site (id INT PRIMARY KEY, state TEXT)");
         Self { database, admin }
     }
 

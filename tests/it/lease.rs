@@ -5,7 +5,6 @@ use testkit::command::{Stage, is_alive, read_message, signal};
 use testkit::holder::{steal, wait_renewals};
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, Server, shared};
-use testkit::sql::Sql;
 
 /// A holder with a ttl of 6 s. The command writes its process id to a fifo and prints `term` on SIGTERM.
 struct Holder {
@@ -84,10 +83,9 @@ fn holder_reconnects_after_its_session_is_killed_and_command_runs_on() {
     for flavour in Flavour::ALL {
         let database = shared(flavour).database("lease");
         let holder = Holder::start(&database, "exit 4");
-        let mut admin = database.admin_conn();
         for _ in 0..3 {
-            let session: u64 = admin.value("SELECT session_id FROM dlock_lock");
-            admin.run(format!("KILL {session}"));
+            let session: u64 = database.value("SELECT session_id FROM dlock_lock");
+            database.run(format!("KILL {session}"));
             wait_renewals(&database, 1);
         }
         holder.running.signal("TERM");

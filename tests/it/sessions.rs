@@ -8,7 +8,6 @@ use mysql::{Conn, Opts};
 use testkit::cli_runner::{Dlock, Running};
 use testkit::holder::Holder;
 use testkit::servers::{Database, Flavour, SESSIONS, Server, shared};
-use testkit::sql::Sql;
 
 /// Starts a holder of `init` and a waiter for `init`.
 fn holder_and_waiter(database: &Database) -> (Holder, Running) {
@@ -45,14 +44,13 @@ fn four_byte_characters_in_the_process_list_hide_no_session() {
             // The statement fails when the test kills the session.
             let _ = busy.query_drop("SELECT SLEEP(60),'\u{1f469}'");
         });
-        let mut admin = database.admin_conn();
-        admin.wait_until(format!(
+        database.wait_until(format!(
             "COUNT(*)=1 FROM {SESSIONS} AS p WHERE id={session} AND info LIKE '%SLEEP(60)%'"
         ));
         assert_eq!(is_alive(&database), true, "{flavour}");
         let doctor = Dlock::on(&database, ["doctor"]).run();
         assert!(!doctor.stdout.contains("3854"), "{flavour}: {doctor:?}");
-        admin.run(format!("KILL {session}"));
+        database.run(format!("KILL {session}"));
         busy_thread.join().expect("the thread ends");
         end(holder, waiter);
     }

@@ -10,7 +10,6 @@ use dlock::cli::{Cli, Command};
 use testkit::cli_runner::{Dlock, Running};
 use testkit::on_each_flavour;
 use testkit::servers::{Flavour, fetched};
-use testkit::sql::Sql;
 
 use super::{Host, example, installed, path};
 use crate::pages::words;
@@ -101,12 +100,11 @@ impl Tool {
         let history = host.dlock(&["history", self.name]);
         assert_eq!(history.stdout.matches("exit 0").count(), 1, "{history:#?}");
 
-        let mut admin = host.database.admin_conn();
-        let recorded: Vec<String> = admin.rows(self.recorded);
+        let recorded: Vec<String> = host.database.rows(self.recorded);
         assert_eq!(recorded.len(), 3, "{recorded:?}");
         assert_eq!(recorded[2], self.head);
         let rows = "SELECT CONCAT_WS(' ',name,price_cents,currency) FROM plans ORDER BY id";
-        let rows: Vec<String> = admin.rows(rows);
+        let rows: Vec<String> = host.database.rows(rows);
         assert_eq!(rows, ["free 0 EUR", "team 900 EUR", "company 4900 EUR"]);
         run("dlock wait ").expect(0, "", "");
     }

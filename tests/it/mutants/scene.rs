@@ -169,9 +169,8 @@ impl Scene {
         let mut admin = self.database.admin_conn();
         let mut killed = None;
         eventually("the holder renews without the queue lock", || {
-            let row: Option<(u64, u64)> =
-                admin.first("SELECT session_id, has_queue_lock FROM dlock_lock");
-            let (session, has_queue_lock) = row.expect("the row exists");
+            let (session, has_queue_lock): (u64, u64) =
+                admin.value("SELECT session_id, has_queue_lock FROM dlock_lock");
             if has_queue_lock == 1 && killed != Some(session) {
                 killed = Some(session);
                 // KILL fails if the session has already ended.

@@ -16,7 +16,7 @@ use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::{Stage, read_message, signal, write_message};
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, shared};
-use testkit::sql::{Sql, connect};
+use testkit::sql::connect;
 
 use super::limits::second_account;
 use super::scene::{COMMAND, Scene};
@@ -112,10 +112,9 @@ fn a_session_on_the_port_of_an_ended_connection_lives(flavour: Flavour) {
     let port = port_of_command(&holder, database.port);
     holder.signal("STOP");
     // The server closes its end first, so that the port is free as soon as the command closes the other end.
-    let mut admin = database.admin_conn();
     let query = format!("SELECT id FROM information_schema.processlist WHERE host LIKE '%:{port}'");
-    let session: u64 = admin.value(query);
-    admin.run(format!("KILL {session}"));
+    let session: u64 = database.value(query);
+    database.run(format!("KILL {session}"));
     write_message(&go, "close");
     assert_eq!(read_message(&ready), "closed");
     let mut bystander = None;

@@ -31,24 +31,30 @@ pub trait Sql {
     fn wait_until(&mut self, condition: impl AsRef<str>);
 }
 
+// The panics are in no closure, so that the message names the line of the caller.
 impl Sql for Conn {
     #[track_caller]
     fn run(&mut self, statements: impl AsRef<str>) {
         let statements = statements.as_ref();
-        let failed = |error| -> ! { panic!("{statements}: {error}") };
-        let mut results = (self.query_iter(statements)).unwrap_or_else(|error| failed(error));
-        // The error of a later statement is a row of its result.
-        while let Some(result) = results.iter() {
-            for row in result {
-                row.unwrap_or_else(|error| failed(error));
+        let done = self.query_iter(statements).and_then(|mut results| {
+            // The error of a later statement is a row of its result.
+            while let Some(mut result) = results.iter() {
+                result.try_for_each(|row| row.map(drop))?;
             }
+            Ok(())
+        });
+        if let Err(error) = done {
+            panic!("{statements}: {error}");
         }
     }
 
     #[track_caller]
     fn rows<T: FromRow>(&mut self, query: impl AsRef<str>) -> Vec<T> {
         let query = query.as_ref();
-        (self.query(query)).unwrap_or_else(|error| panic!("{query}: {error}"))
+        match self.query(query) {
+            Ok(rows) => rows,
+            Err(error) => panic!("{query}: {error}"),
+        }
     }
 
     #[track_caller]
@@ -59,7 +65,10 @@ impl Sql for Conn {
     #[track_caller]
     fn value<T: FromRow>(&mut self, query: impl AsRef<str>) -> T {
         let query = query.as_ref();
-        (self.first(query)).unwrap_or_else(|| panic!("{query}: no row"))
+        let Some(row) = self.first(query) else {
+            panic!("{query}: no row");
+        };
+        row
     }
 
     #[track_caller]
