@@ -176,12 +176,8 @@ fn each_ssl_mode_accepts_exactly_what_it_documents() {
     for host in [NAME, "0.0.0.0"] {
         let outcome = echo(&database, host, &[]).run();
         let why = "verify_identity is in force (the default for a host that is not loopback)";
-        for text in [
-            why,
-            "--ssl-ca",
-            "--ssl-mode required",
-            "--ssl-mode disabled",
-        ] {
+        outcome.expect(78, "", "--ssl-ca");
+        for text in [why, "--ssl-mode required", "--ssl-mode disabled"] {
             outcome.expect(78, "", text);
         }
     }
@@ -328,15 +324,8 @@ fn caching_sha2_password_works_uncached_and_cached_on_every_transport() {
         // No client has logged in to this account before, so the server has not cached the password of the account.
         for _ in 0..2 {
             println!("{way}");
-            let exec = [
-                "exec",
-                "-q",
-                "init",
-                "--connect-timeout=0",
-                "--ssl-mode",
-                mode,
-            ];
-            let exec = Dlock::new(exec).args(["--", "echo", "ran"]);
+            let exec = Dlock::new(["exec", "-q", "init", "--ssl-mode", mode]);
+            let exec = exec.args(["--connect-timeout=0", "--", "echo", "ran"]);
             exec.env("DLOCK_URL", &url).run().expect(0, "ran\n", "");
         }
     }
