@@ -143,10 +143,8 @@ impl Peer {
 
     #[track_caller]
     pub(crate) fn renew(&mut self, grant: Grant) -> Response {
-        self.send(&Request::Renew(RenewRequest::new(
-            grant,
-            QueueLock::Unavailable,
-        )))
+        let renew = RenewRequest::new(grant, QueueLock::Unavailable);
+        self.send(&Request::Renew(renew))
     }
 
     #[track_caller]

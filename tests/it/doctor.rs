@@ -95,11 +95,6 @@ impl Findings {
     }
 }
 
-#[track_caller]
-pub(crate) fn execute(database: &Database, statement: &str) {
-    database.run(statement);
-}
-
 /// Returns the tables of the database with their row counts.
 fn contents(database: &Database) -> Vec<(String, u64)> {
     let tables: Vec<String> = database.rows("SHOW TABLES");

@@ -83,10 +83,9 @@ fn the_history_and_status_contain_every_run_with_its_outcome(flavour: Flavour) {
         assert_eq!(document["more"], more, "{document}");
     }
     let keyed = &all[1];
-    has(
-        keyed,
-        &json!({"action": "init", "once_key": "v1", "holder": "web-1", "note": "release 42"}),
-    );
+    let wanted =
+        json!({"action": "init", "once_key": "v1", "holder": "web-1", "note": "release 42"});
+    has(keyed, &wanted);
     has(&all[0], &json!({"once_key": null}));
     assert!(keyed["token"].as_u64() > all[2]["token"].as_u64());
     let [started, ended] = ["started_at", "ended_at"].map(|field| keyed[field].as_str());
@@ -108,10 +107,8 @@ fn the_history_and_status_contain_every_run_with_its_outcome(flavour: Flavour) {
     let document = printed(database, &["status", "--json", "other", "never"]);
     let [never, other] = [0, 1].map(|number| &document["locks"][number]);
     has(never, &json!({"action": "never", "last_outcome": null}));
-    has(
-        other,
-        &json!({"last_outcome": "exited", "last_code": 1, "last_token": other["token"]}),
-    );
+    let wanted = json!({"last_outcome": "exited", "last_code": 1, "last_token": other["token"]});
+    has(other, &wanted);
     // A last run that is not in the history is unknown.
     let last_outcome =
         || printed(database, &["status", "--json", "other"])["locks"][0]["last_outcome"].clone();
@@ -233,10 +230,8 @@ fn a_forgotten_action_runs_again_and_the_operation_is_recorded() {
         unknown.expect(66, "", why);
         let runs = runs(database, &["--number=1"]);
         assert_eq!(endings(&runs), [("forgotten", None)]);
-        has(
-            &runs[0],
-            &json!({"holder": "ops", "note": "again", "once_key": "v1"}),
-        );
+        let wanted = json!({"holder": "ops", "note": "again", "once_key": "v1"});
+        has(&runs[0], &wanted);
         // The success of v2 is still recorded. The command for v1 runs again, and its failure is returned.
         exec(database, &["-a", "init", "--once=v2", "-q"], "exit 9", 0);
         exec(database, &once, "exit 9", 9);

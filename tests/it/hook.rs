@@ -104,10 +104,8 @@ fn hooks_for_grant_and_release_receive_all_variables() {
             assert!(facts.contains_key(name), "no {name} in {facts:#?}");
         }
         let token = token(&database).to_string();
-        has(
-            facts,
-            &format!("ACTION=init HOLDER=web-1 TOKEN={token} OTHER_HOLDER="),
-        );
+        let wanted = format!("ACTION=init HOLDER=web-1 TOKEN={token} OTHER_HOLDER=");
+        has(facts, &wanted);
     }
     assert_eq!((&*granted["held"], &*released["held"]), ("75", "0"));
     has(&granted, "RESULT= EXIT_STATUS= REASON=");
@@ -128,10 +126,8 @@ fn the_hook_for_a_skip_receives_the_reason_and_the_other_holder() {
     };
     run(&event_log, &["-n"]).expect(75, "", "init is held by");
     let facts = event_log.of("skipped");
-    has(
-        &facts,
-        r"RESULT=held EXIT_STATUS=75 TOKEN= OTHER_HOLDER=web-2\u{1b}[2J",
-    );
+    let wanted = r"RESULT=held EXIT_STATUS=75 TOKEN= OTHER_HOLDER=web-2\u{1b}[2J";
+    has(&facts, wanted);
     let reason = &facts["DLOCK_REASON"];
     assert!(reason.starts_with("init is held by web-2"), "{reason}");
     holder.end();
@@ -239,10 +235,8 @@ fn a_hanging_hook_does_not_delay_the_hook_for_a_lost_lease() {
     eventually("all processes of the hook are dead", || witness.is_alone());
 
     let facts = event_log.of("lost");
-    has(
-        &facts,
-        &format!("RESULT=lost EXIT_STATUS=76 TOKEN={lost_token}"),
-    );
+    let wanted = format!("RESULT=lost EXIT_STATUS=76 TOKEN={lost_token}");
+    has(&facts, &wanted);
     assert_eq!(facts["DLOCK_OTHER_HOLDER"], "a thief");
     let reason = &facts["DLOCK_REASON"];
     let why = "lost init: init is held by a thief";

@@ -91,10 +91,7 @@ fn every_layer_imports_only_from_layers_above_it_and_no_two_files_import_each_ot
         let layer = room(module);
         for path in imported(module, text).iter().filter(|_| layer != "lib") {
             let is_above = self::layer(room(path)) <= self::layer(layer);
-            assert!(
-                is_above,
-                "{module} imports {path}, which is in a layer below {layer}"
-            );
+            assert!(is_above, "{module} imports {path}, which is below {layer}");
         }
         let code = text.split("\n#[cfg(test)]").next().unwrap_or(text);
         let is_code = |line: &&str| !line.trim_start().starts_with("//");
@@ -143,10 +140,7 @@ fn files_start_with_a_description_and_restricted_words_appear_only_in_their_laye
             });
             found += usize::from(used);
             let (file, is_home) = (file.display(), homes.contains(&room));
-            assert!(
-                !used || is_home,
-                "{word:?} is in {file}, but only {homes:?} may contain it"
-            );
+            assert!(!used || is_home, "{word:?} is in {file}, not in {homes:?}");
         }
     }
     assert!(found > 10, "the test found only {found} words");

@@ -28,8 +28,8 @@ pub(crate) fn messages(text: &str) -> Vec<Value> {
     parsed.collect()
 }
 
-/// Returns the first message with the event `event`, which must have the fields `wanted`. A field that is null in `wanted`
-/// must be absent.
+/// Returns the first message with the event `event`, which must have the fields `wanted`. A field that is null in
+/// `wanted` must be absent.
 #[track_caller]
 fn first(messages: &[Value], event: &str, wanted: &Value) -> Value {
     let found = messages.iter().find(|message| message["event"] == event);
@@ -198,11 +198,8 @@ fn failures_before_a_run_are_json() {
         let outcome = run(words);
         assert_eq!(outcome.status, Some(status), "{outcome:#?}");
         let lines = messages(&outcome.stderr);
-        let failed = first(
-            &lines,
-            "failed",
-            &json!({"level": "error", "status": status}),
-        );
+        let wanted = json!({"level": "error", "status": status});
+        let failed = first(&lines, "failed", &wanted);
         if status == 64 {
             assert_eq!(lines.len(), 1, "{outcome:#?}");
             let text = failed["message"].as_str().expect("a string");
@@ -238,11 +235,8 @@ fn operator_messages_are_json_and_the_holder_logs_the_operator() {
 
     let outcome = holder.running.wait();
     assert_eq!(outcome.status, Some(76), "{outcome:#?}");
-    let lost = first(
-        &messages(&outcome.stderr),
-        "lost",
-        &json!({"holder": "eve"}),
-    );
+    let wanted = json!({"holder": "eve"});
+    let lost = first(&messages(&outcome.stderr), "lost", &wanted);
     let text = lost["message"].as_str().expect("a string");
     assert!(text.contains("released by eve (reason: stuck)"), "{text}");
 

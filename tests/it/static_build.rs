@@ -26,10 +26,7 @@ pub(crate) fn program() -> PathBuf {
     let newer = run(Command::new("find").arg(source).arg("-newer").arg(&program));
     let is_current = newer.status.success() && newer.stdout.is_empty();
     let name = program.display();
-    assert!(
-        is_current,
-        "{name} is missing or older than src: make static"
-    );
+    assert!(is_current, "{name} is missing or old: make static");
     let linked = run(Command::new("ldd").arg(&program).env("LC_ALL", "C"));
     let is_dynamic = String::from_utf8_lossy(&linked.stdout).contains("ld-");
     assert!(!is_dynamic, "{name} is not static");

@@ -20,6 +20,7 @@ fn an_invalid_command_line_is_rejected_before_dlock_connects() {
     let run = |options: &[&str]| {
         Dlock::through(&database, proxy.port(), ["exec", "-a", "init"]).args(options)
     };
+    let two_servers = "--host and --socket are both set; set only one of them";
     let two_urls = "--url and --url-file are both set; set only one of them";
     for (options, why) in [
         (&["--ttl", "1s"][..], "ttl 1s is too short"),
@@ -27,10 +28,7 @@ fn an_invalid_command_line_is_rejected_before_dlock_connects() {
         (&["--ttl", "25h"], "ttl must be at most"),
         (&["--port", "0"], "--port must be"),
         (&["--host", "a b"], "--host is not"),
-        (
-            &["--host=db", "--socket=/s"],
-            "--host and --socket are both",
-        ),
+        (&["--host=db", "--socket=/s"], two_servers),
         (&["--url=mysql://u@h/d", "--url-file=/f"], two_urls),
     ] {
         refused(run(options), 64, why);

@@ -8,7 +8,6 @@ use testkit::holder::{Holder, is_free, renewals, steal, token};
 use testkit::proxy::{AcceptMode, Fault, Kind, Proxy};
 use testkit::servers::{Database, Flavour, Series, Server, shared};
 
-use crate::doctor::execute;
 use crate::faults::on_each;
 use crate::old_replica::{copy, second};
 
@@ -113,7 +112,7 @@ fn a_holder_writes_its_grant_to_a_database_without_a_record_or_with_a_minimum_ho
             let replica = if has_record {
                 let replica = scene.replica(&["--min-hold", "1h"]);
                 let free = "UPDATE dlock_lock SET owner_id=NULL,min_hold=0";
-                execute(&scene.database, free);
+                scene.database.run(free);
                 replica
             } else {
                 let setup = Dlock::on(&scene.database, ["setup", "-q"]).run();
@@ -197,7 +196,7 @@ fn a_waiter_expects_lost_grants_if_another_galera_cluster_has_the_same_name() {
     let waiter = waiter.args(["--", "echo", "ran"]).start();
     waiter.wait_for_output("init is held by");
     let replica = copy(&scene.database, &other);
-    execute(&replica, "UPDATE dlock_lock SET owner_id=NULL");
+    replica.run("UPDATE dlock_lock SET owner_id=NULL");
     scene.fail_over();
     let message = "init may still be held: another server responds";
     waiter.wait().expect(75, "", message);
@@ -222,7 +221,7 @@ fn a_holder_stops_if_the_older_database_has_another_grant_or_is_paused() {
         let paused = Scene::new(flavour);
         let replica = paused.replica(&[]);
         let pause = "UPDATE dlock_lock SET paused_until=UTC_TIMESTAMP(6)+INTERVAL 1 HOUR";
-        execute(&replica, pause);
+        replica.run(pause);
         let holder = paused.holder(&TTL);
         paused.fail_over();
         let outcome = holder.running.wait();

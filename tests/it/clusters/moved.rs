@@ -13,7 +13,6 @@ use testkit::proxy::{AcceptMode, Proxy};
 use testkit::servers::{Database, Flavour, Server, shared};
 
 use super::stays;
-use crate::doctor::execute;
 use crate::faults::on_each;
 use crate::mutants;
 use crate::old_replica::{copy, read_only, second};
@@ -207,11 +206,8 @@ fn a_waiter_on_the_old_server_does_not_use_a_lease_that_is_released_there() {
 #[track_caller]
 fn leave_statement(scene: &Scene, flavour: Flavour) -> Conn {
     let old = &scene.old;
-    execute(
-        old,
-        "CREATE TABLE blocked (n INT PRIMARY KEY) ENGINE=InnoDB",
-    );
-    execute(old, "INSERT INTO blocked VALUES (0)");
+    old.run("CREATE TABLE blocked (n INT PRIMARY KEY) ENGINE=InnoDB");
+    old.run("INSERT INTO blocked VALUES (0)");
     let mut lock = old.admin_conn();
     for statement in ["BEGIN", "SELECT n FROM blocked FOR UPDATE"] {
         lock.query_drop(statement).expect("root has the privilege");

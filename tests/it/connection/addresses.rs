@@ -51,8 +51,7 @@ fn every_address_of_a_host_name_is_tried_also_of_an_ipv6_only_server() {
     let here = SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 0);
     let database = shared(Flavour::of_this_test()).database("ipv6");
     let Ok(proxy) = Proxy::at(here, database.port) else {
-        // On a machine without ::1 this part checks nothing. On a machine with ::1 the proxy must be able to bind to this
-        // address.
+        // On a machine without ::1 this part checks nothing. On another machine the proxy must be able to bind to it.
         let addresses = fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
         let own = format!("{:0>32} 01", 1);
         assert!(!addresses.starts_with(&own), "{addresses}");

@@ -80,10 +80,8 @@ fn a_missing_create_grant_is_reported_once_and_before_missing_grants() {
             let grant = format!("GRANT {rights} ON `{name}`.* TO ACCOUNT");
             account(&database, user, &[grant])
         };
-        let (writer, reader) = (
-            limited("w", "SELECT, INSERT, UPDATE"),
-            limited("r", "SELECT"),
-        );
+        let writer = limited("w", "SELECT, INSERT, UPDATE");
+        let reader = limited("r", "SELECT");
         let run = |account: &Database, words: &str| Dlock::on(account, words.split(' ')).run();
         let exec = "exec -a init -- echo ran";
         for account in [&writer, &reader] {
@@ -106,11 +104,8 @@ fn a_missing_create_grant_is_reported_once_and_before_missing_grants() {
         assert!(printed.contains(&grant), "{printed}");
         run(&database, "setup").expect(0, "", "in place");
         let outcome = run(&reader, exec);
-        outcome.expect(
-            77,
-            "",
-            "dlock setup --print shows the tables and the grants",
-        );
+        let advice = "dlock setup --print shows the tables and the grants";
+        outcome.expect(77, "", advice);
         assert!(!outcome.stderr.contains("may not create"), "{outcome:#?}");
     });
 }

@@ -11,10 +11,8 @@ fn an_altered_table_is_found(series: Series) {
     let position = "column position bigint unsigned not null auto_increment";
     let action =
         "MODIFY action VARCHAR(200) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci NOT NULL";
-    let (owner, no_null) = (
-        "column owner_id varbinary(16) null",
-        "MODIFY owner_id VARBINARY(16) NOT NULL",
-    );
+    let owner = "column owner_id varbinary(16) null";
+    let no_null = "MODIFY owner_id VARBINARY(16) NOT NULL";
     let key = [("DROP KEY queue", "key (action,position)")];
     let waiter = [
         ("MODIFY position BIGINT UNSIGNED NOT NULL", position),
