@@ -9,7 +9,6 @@ use std::fs::File;
 use std::sync::atomic::AtomicBool;
 
 use strum::Display;
-use testkit::clusters::run;
 use testkit::proxy::Proxy;
 use testkit::servers::{Database, Server};
 
@@ -188,7 +187,7 @@ impl Running {
         if purpose == Purpose::Members {
             let members = "performance_schema.replication_group_members";
             let user = &database.user;
-            run(first, &format!("GRANT SELECT ON {members} TO '{user}'@'%'"));
+            first.run(format!("GRANT SELECT ON {members} TO '{user}'@'%'"));
         }
         let site = Site {
             proxies: proxies.collect(),

@@ -6,7 +6,7 @@ use std::thread;
 use mysql::prelude::Queryable;
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
-use testkit::clusters::{replicate, run, value, wait_replicated};
+use testkit::clusters::{replicate, value, wait_replicated};
 use testkit::holder::{Holder, renewals};
 use testkit::proxy::{AcceptMode, Fault, Flow, Kind, Proxy, error_packet};
 use testkit::servers::{Database, Flavour, Server, shared};
@@ -186,17 +186,13 @@ fn the_next_host_is_used_if_the_first_write_is_refused_but_not_if_the_login_is()
             password,
             ..
         } = &database;
-        run(
-            other,
-            &format!("CREATE USER '{user}'@'%' IDENTIFIED BY 'another'"),
-        );
+        other.run(format!("CREATE USER '{user}'@'%' IDENTIFIED BY 'another'"));
         exec(&database, &both).expect(77, "", "returned error 1045");
-        run(
-            other,
-            &format!("ALTER USER '{user}'@'%' IDENTIFIED BY '{password}'"),
-        );
+        other.run(format!(
+            "ALTER USER '{user}'@'%' IDENTIFIED BY '{password}'"
+        ));
         exec(&database, &both).expect(77, "", "returned error 1044");
-        run(other, &format!("GRANT ALL ON *.* TO '{user}'@'%'"));
+        other.run(format!("GRANT ALL ON *.* TO '{user}'@'%'"));
         exec(&database, &both).expect(78, "", "returned error 1049");
         if flavour == Flavour::MariaDb {
             let exec = dlock(&database, &both, &["exec", "-a", "init", "--", "true"]);
@@ -206,7 +202,7 @@ fn the_next_host_is_used_if_the_first_write_is_refused_but_not_if_the_login_is()
         assert_eq!(proxy.connections(), 0, "the second host was tried");
         doctor(&database, &both).reports("hosts", "fail", "returned error 1049");
 
-        run(other, &format!("DROP USER '{user}'@'%'"));
+        other.run(format!("DROP USER '{user}'@'%'"));
         copy(&database, other);
         let again = Proxy::to(server.port());
         let all = [database.port, again.port(), other.port()].map(host);
@@ -222,7 +218,7 @@ fn the_next_host_is_used_if_the_first_write_is_refused_but_not_if_the_login_is()
             "CREATE TRIGGER `{name}`.refuse BEFORE INSERT ON `{name}`.dlock_lock FOR EACH ROW \
              SIGNAL SQLSTATE '25006' SET MYSQL_ERRNO=1792,MESSAGE_TEXT='read-only transaction'"
         );
-        run(other, &refuse);
+        other.run(&refuse);
         let outcome = exec(&database, &both);
         outcome.expect(0, "ran\n", "1792");
         let connected = format!("connected to {} (", both[1]);
@@ -350,21 +346,15 @@ fn a_holder_and_waiters_follow_to_a_replica_that_becomes_the_primary() {
                 value(primary, &entry).is_some()
             });
             // The waiters came more than a second after each other.
-            run(
-                primary,
-                &format!(
-                    "UPDATE {}.dlock_waiter SET enqueued_at=enqueued_at-INTERVAL 2 SECOND",
-                    database.name
-                ),
-            );
+            primary.run(format!(
+                "UPDATE {}.dlock_waiter SET enqueued_at=enqueued_at-INTERVAL 2 SECOND",
+                database.name
+            ));
             waiter
         });
-        run(primary, "SET GLOBAL read_only=ON");
+        primary.run("SET GLOBAL read_only=ON");
         wait_replicated(primary, replica);
-        run(
-            replica,
-            "STOP REPLICA; RESET REPLICA ALL; SET GLOBAL read_only=OFF",
-        );
+        replica.run("STOP REPLICA; RESET REPLICA ALL; SET GLOBAL read_only=OFF");
         let there = replica.same(&database);
         survives(holder, &all[0], &there);
         waiters.into_iter().for_each(ran);

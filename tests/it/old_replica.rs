@@ -6,7 +6,6 @@ use std::sync::OnceLock;
 
 use mysql::prelude::Queryable;
 use mysql::{Params, Row, Value};
-use testkit::clusters::run;
 use testkit::servers::{Database, Flavour, Server};
 use testkit::sql::Sql;
 
@@ -28,7 +27,7 @@ pub(crate) fn second(flavour: Flavour) -> &'static Server {
 pub(crate) fn read_only(flavour: Flavour) -> &'static Server {
     static SERVERS: Servers = [const { OnceLock::new() }; 2];
     let server = of(&SERVERS, flavour);
-    run(server, "SET GLOBAL read_only=ON");
+    server.run("SET GLOBAL read_only=ON");
     server
 }
 

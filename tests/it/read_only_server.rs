@@ -4,7 +4,6 @@ use mysql::prelude::Queryable;
 use mysql::{Conn, Opts};
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, Outcome, eventually};
-use testkit::clusters::run;
 use testkit::holder::Holder;
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, Server, shared};
@@ -104,9 +103,9 @@ fn account_that_may_write_to_a_read_only_server_gets_no_lease_there(flavour: Fla
         Flavour::MySql => "CONNECTION_ADMIN",
     };
     let account = format!("'{}'@'%'", database.user);
-    run(&server, &format!("GRANT {privilege} ON *.* TO {account}"));
+    server.run(format!("GRANT {privilege} ON *.* TO {account}"));
     let holder = Holder::on(&database, &["--ttl=6s", "--action=held"]);
-    run(&server, "SET GLOBAL read_only=ON");
+    server.run("SET GLOBAL read_only=ON");
     // The account may still write.
     let url = database.url();
     let mut conn = Conn::new(Opts::from_url(&url).expect("a URL")).expect("a session");
@@ -129,7 +128,7 @@ fn account_that_may_write_to_a_read_only_server_gets_no_lease_there(flavour: Fla
     // A waiter gets the lock when the server becomes writable.
     let waiter = Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
     waiter.wait_for_output(&format!("{NEEDS_PRIMARY}; trying again"));
-    run(&server, "SET GLOBAL read_only=OFF");
+    server.run("SET GLOBAL read_only=OFF");
     waiter.wait().expect(0, "ran\n", "trying again");
     dlock(&empty, exec).expect(0, "RAN\n", "");
 }

@@ -4,7 +4,7 @@ use std::thread;
 
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, eventually};
-use testkit::clusters::{Galera, galera, run, value};
+use testkit::clusters::{Galera, galera, value};
 use testkit::holder::{Holder, token};
 use testkit::proxy::Proxy;
 use testkit::servers::Database;
@@ -41,11 +41,11 @@ fn an_action_is_exclusive_over_all_nodes() {
     eventually("its end is printed", || has_printed("A\n\n"));
     exec(&there, &[]).expect(0, "ran\n", "");
 
-    run(third, "SET GLOBAL wsrep_desync=ON");
+    third.run("SET GLOBAL wsrep_desync=ON");
     let there = third.same(&database);
     exec(&there, &[]).expect(0, "ran\n", "");
     doctor(&there.url()).reports("cluster", "warn", "a desynced node");
-    run(third, "SET GLOBAL wsrep_desync=OFF");
+    third.run("SET GLOBAL wsrep_desync=OFF");
 }
 
 #[test]
@@ -103,10 +103,9 @@ fn a_holder_that_moves_to_a_node_that_lags_keeps_its_lease() {
     let there = second.same(&database);
     let earlier = Holder::on(&database, &[]);
     let table = format!("{}.paused", database.name);
-    run(
-        first,
-        &format!("CREATE TABLE {table} (n INT PRIMARY KEY) ENGINE=InnoDB"),
-    );
+    first.run(format!(
+        "CREATE TABLE {table} (n INT PRIMARY KEY) ENGINE=InnoDB"
+    ));
     thread::scope(|scope| {
         // The node applies this transaction after all earlier ones.
         let mut reader = second.admin();
@@ -122,7 +121,7 @@ fn a_holder_that_moves_to_a_node_that_lags_keeps_its_lease() {
         scope.spawn(|| {
             let alter =
                 format!("SET SESSION wsrep_OSU_method='RSU'; ALTER TABLE {table} COMMENT='x'");
-            run(second, &alter);
+            second.run(&alter);
         });
         eventually("the node applies no writes", || {
             let waits = "SELECT id FROM information_schema.processlist WHERE state LIKE 'Waiting for table metadata%'";
@@ -158,10 +157,10 @@ fn an_isolated_node_is_refused_and_a_forced_primary_is_reported() {
     Galera::isolate(third);
 
     // With this setting, the node returns old rows instead of error 1047.
-    run(third, "SET GLOBAL wsrep_dirty_reads=ON");
+    third.run("SET GLOBAL wsrep_dirty_reads=ON");
     let check = || Dlock::on(&there, ["check", "init", "--token", &token]).run();
     check().expect(69, "", "use another node");
-    run(third, "SET GLOBAL wsrep_dirty_reads=OFF");
+    third.run("SET GLOBAL wsrep_dirty_reads=OFF");
     check().expect(69, "", "use another node");
     for options in [
         &["--connect-timeout=2s"][..],
@@ -192,7 +191,7 @@ fn an_isolated_node_is_refused_and_a_forced_primary_is_reported() {
     findings.reports("hosts", "ok", &used);
 
     // Both parts now accept writes. dlock cannot know this, but doctor reports that the part may not be the only one.
-    run(third, "SET GLOBAL wsrep_provider_options='pc.bootstrap=1'");
+    third.run("SET GLOBAL wsrep_provider_options='pc.bootstrap=1'");
     eventually("the node is primary", || {
         Galera::status(third, "wsrep_ready") == "ON"
     });

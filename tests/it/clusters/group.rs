@@ -1,7 +1,7 @@
 //! Tests on a group of three MySQL servers (Group Replication).
 
 use testkit::cli_runner::eventually;
-use testkit::clusters::{Group, group, run, value};
+use testkit::clusters::{Group, group, value};
 use testkit::command::signal;
 use testkit::holder::Holder;
 use testkit::servers::{Database, Server};
@@ -15,7 +15,7 @@ fn database(group: &Group) -> Database {
     let primary = &group.members[0];
     let database = primary.database("group");
     let select = "GRANT SELECT ON performance_schema.replication_group_members TO";
-    run(primary, &format!("{select} '{}'@'%'", database.user));
+    primary.run(format!("{select} '{}'@'%'", database.user));
     exec(&database, &[]).expect(0, "ran\n", "");
     group.wait_applied();
     database
@@ -51,7 +51,7 @@ fn only_the_primary_is_used_by_an_account_that_sees_the_group() {
     let findings = doctor(&database.url());
     let fix = findings.reports("cluster", "fail", "cannot see the members of the group");
     // The fix works.
-    run(primary, &fix);
+    primary.run(&fix);
     let holder = Holder::on(&database, &[]);
     exec(&database, &["-n"]).expect(75, "", "init is held by");
     assert_eq!(holder.end().status, Some(3));
@@ -76,7 +76,7 @@ fn a_primary_outside_its_group_is_refused_and_holders_follow_when_it_returns() {
         "SET GLOBAL super_read_only=OFF",
         "SET GLOBAL read_only=OFF",
     ] {
-        run(first, statement);
+        first.run(statement);
     }
     // The member accepts writes again, so only the check of the member refuses the renewals.
     let outcome = holder.running.wait();
@@ -86,7 +86,7 @@ fn a_primary_outside_its_group_is_refused_and_holders_follow_when_it_returns() {
     is_refused(&database, reason, "use an ONLINE member");
     let after = value(first, "SELECT @@gtid_executed");
     assert_eq!(before, after, "dlock has written outside the group");
-    run(first, "START GROUP_REPLICATION");
+    first.run("START GROUP_REPLICATION");
     group.wait_healthy();
 
     // Another member is the primary now.
@@ -96,10 +96,7 @@ fn a_primary_outside_its_group_is_refused_and_holders_follow_when_it_returns() {
     let holder = Holder::start(dlock(&database, &hosts, &["exec"]), &["-v", "--ttl", "12s"]);
     let waiter = waiter(&database, &hosts);
     let uuid = server_uuid(first);
-    run(
-        first,
-        &format!("DO group_replication_set_as_primary('{uuid}')"),
-    );
+    first.run(format!("DO group_replication_set_as_primary('{uuid}')"));
     group.wait_healthy();
     survives(holder, &hosts[1], &database);
     ran(waiter);
@@ -135,7 +132,7 @@ fn every_member_of_a_multi_primary_group_is_used_and_waiters_are_served_in_order
     let group = group();
     let database = database(&group);
     let first = &group.members[0];
-    run(first, "DO group_replication_switch_to_multi_primary_mode()");
+    first.run("DO group_replication_switch_to_multi_primary_mode()");
     let there = group.members[1].same(&database);
     let holder = Holder::on(&database, &[]);
     exec(&there, &["-n"]).expect(75, "", "init is held by");
@@ -145,6 +142,6 @@ fn every_member_of_a_multi_primary_group_is_used_and_waiters_are_served_in_order
     are_served_in_order(queue, &group.members, || group.wait_applied());
     let uuid = server_uuid(first);
     let back = format!("DO group_replication_switch_to_single_primary_mode('{uuid}')");
-    run(first, &back);
+    first.run(&back);
     group.wait_healthy();
 }

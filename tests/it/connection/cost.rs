@@ -1,7 +1,6 @@
 //! Number of connections and packets that one `dlock exec` needs.
 
 use testkit::cli_runner::Dlock;
-use testkit::clusters::run;
 use testkit::proxy::{Kind, Proxy, Request};
 use testkit::servers::{Database, Flavour, Series, Server, shared};
 
@@ -88,6 +87,6 @@ fn transactions_of_another_server_cost_one_more_packet() {
     };
     assert_eq!(packets(), 2);
     let foreign = "SET GLOBAL gtid_purged='+11111111-2222-3333-4444-555555555555:1-7'";
-    run(&server, foreign);
+    server.run(foreign);
     assert_eq!(packets(), 3);
 }

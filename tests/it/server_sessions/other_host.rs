@@ -1,7 +1,7 @@
 //! Sessions on a server to which the contender is not connected.
 
 use testkit::cli_runner::eventually;
-use testkit::clusters::{galera, group, run};
+use testkit::clusters::{galera, group};
 use testkit::command::signal;
 use testkit::on_each_flavour;
 use testkit::proxy::{AcceptMode, Proxy};
@@ -52,10 +52,9 @@ fn statement_on_the_primary_of_a_group_ends_before_the_next_command() {
     let primary = &group.members[0];
     let database = primary.database("sessions");
     let user = &database.user;
-    run(
-        primary,
-        &format!("GRANT SELECT ON performance_schema.replication_group_members TO '{user}'@'%'"),
-    );
+    primary.run(format!(
+        "GRANT SELECT ON performance_schema.replication_group_members TO '{user}'@'%'"
+    ));
     let scene = Scene::on(Flavour::MySql, database);
     scene.crash(&SHORT);
     let outcome = scene.next(&[]).expect(0, "0 statements\n", ENDED_EARLIER);

@@ -42,27 +42,16 @@ fn healthy<T>(shared: &'static OnceLock<Mutex<T>>, start: fn() -> T) -> MutexGua
     })
 }
 
-/// Executes `statement` as root.
-#[track_caller]
-pub fn run(server: &Server, statement: &str) {
-    let mut root = server.admin();
-    let outcome = root.query_drop(statement);
-    outcome.unwrap_or_else(|error| panic!("{statement}: {error}"));
-}
-
 /// Returns the first value that `query` selects. None if there is no row.
 #[track_caller]
 pub fn value(server: &Server, query: &str) -> Option<String> {
-    let outcome = server.admin().query_first(query);
-    outcome.unwrap_or_else(|error| panic!("{query}: {error}"))
+    server.first(query)
 }
 
 /// Makes `replica`, which is empty, a read-only replica that copies all changes of `primary`.
 pub fn replicate(primary: &Server, replica: &Server) {
     // A replica that became the primary has copied the account.
-    run(
-        primary,
-        "CREATE USER IF NOT EXISTS repl@'%' IDENTIFIED BY 'repl'; GRANT REPLICATION SLAVE ON *.* TO repl@'%'",
+    primary.run("CREATE USER IF NOT EXISTS repl@'%' IDENTIFIED BY 'repl'; GRANT REPLICATION SLAVE ON *.* TO repl@'%'",
     );
     let port = primary.port();
     let source = match primary.flavour() {
@@ -76,10 +65,7 @@ pub fn replicate(primary: &Server, replica: &Server) {
         ),
     };
     // read_only is not an option of the start, because a server that has become the primary may be restarted.
-    run(
-        replica,
-        &format!("SET GLOBAL read_only=ON; {source}; START REPLICA"),
-    );
+    replica.run(format!("SET GLOBAL read_only=ON; {source}; START REPLICA"));
 }
 
 /// Waits until `replica` has the current changes of `primary`.
@@ -119,7 +105,7 @@ impl Galera {
     /// Cuts `node` off from the other nodes, and waits until it knows that it is alone.
     #[track_caller]
     pub fn isolate(node: &Server) {
-        run(node, "SET GLOBAL wsrep_provider_options='gmcast.isolate=1'");
+        node.run("SET GLOBAL wsrep_provider_options='gmcast.isolate=1'");
         eventually("the isolated node is not primary", || {
             Self::status(node, "wsrep_cluster_status") == "non-Primary"
         });
@@ -158,19 +144,16 @@ impl Group {
         let addresses: Vec<String> = members.iter().filter_map(address).collect();
         for member in &members {
             // All statements run in one session, because the first one applies to the session.
-            run(
-                member,
-                "SET sql_log_bin=0; CREATE USER recovery@'127.0.0.1' IDENTIFIED BY 'recovery'; \
+            member.run("SET sql_log_bin=0; CREATE USER recovery@'127.0.0.1' IDENTIFIED BY 'recovery'; \
                  GRANT REPLICATION SLAVE,CONNECTION_ADMIN,BACKUP_ADMIN,GROUP_REPLICATION_STREAM ON *.* \
                  TO recovery@'127.0.0.1'; SET sql_log_bin=1; \
                  CHANGE REPLICATION SOURCE TO SOURCE_USER='recovery',SOURCE_PASSWORD='recovery' \
                  FOR CHANNEL 'group_replication_recovery'",
             );
             let seeds = addresses.join(",");
-            run(
-                member,
-                &format!("SET GLOBAL group_replication_group_seeds='{seeds}'"),
-            );
+            member.run(format!(
+                "SET GLOBAL group_replication_group_seeds='{seeds}'"
+            ));
         }
         let group = Self { members };
         group.bootstrap();
@@ -183,12 +166,12 @@ impl Group {
         let [first, others @ ..] = &self.members[..] else {
             panic!("a group has members");
         };
-        run(first, "SET GLOBAL group_replication_bootstrap_group=ON");
-        run(first, "START GROUP_REPLICATION");
-        run(first, "SET GLOBAL group_replication_bootstrap_group=OFF");
+        first.run("SET GLOBAL group_replication_bootstrap_group=ON");
+        first.run("START GROUP_REPLICATION");
+        first.run("SET GLOBAL group_replication_bootstrap_group=OFF");
         thread::scope(|scope| {
             for member in others {
-                scope.spawn(|| run(member, "START GROUP_REPLICATION"));
+                scope.spawn(|| member.run("START GROUP_REPLICATION"));
             }
         });
         self.wait_healthy();

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use testkit::clusters::{Galera, run, value};
+use testkit::clusters::{Galera, value};
 use testkit::servers::Server;
 
 use super::{Machines, POLL_INTERVAL};
@@ -49,7 +49,7 @@ pub(crate) fn start() -> Galera {
 
 fn set(node: &Server, options: &str) {
     let statement = format!("SET GLOBAL wsrep_provider_options='{options}'");
-    run(node, &statement);
+    node.run(&statement);
 }
 
 /// Kills the node with this index, and restarts it with its data. The other nodes must be running.

@@ -1,7 +1,7 @@
 //! Faults of the members of a group of MySQL servers with a single primary.
 
 use mysql::prelude::Queryable;
-use testkit::clusters::{Group, run, value};
+use testkit::clusters::{Group, value};
 use testkit::servers::Server;
 
 use super::Machines;
@@ -49,10 +49,10 @@ impl Machines for Group {
             FaultKind::SwitchPrimary => {
                 let uuid = value(member, "SELECT @@server_uuid").expect("a value");
                 let switch = format!("DO group_replication_set_as_primary('{uuid}')");
-                run(member, &switch);
+                member.run(&switch);
             }
             FaultKind::IsolateNode => {
-                run(member, "STOP GROUP_REPLICATION");
+                member.run("STOP GROUP_REPLICATION");
                 pause();
             }
             _ => {
@@ -105,6 +105,6 @@ fn configure(member: &Server, seeds: &str) {
         // With the default of 60 s, a member that cannot reach its first donor would join after a minute.
         "SET GLOBAL group_replication_recovery_reconnect_interval=1",
     ] {
-        run(member, statement);
+        member.run(statement);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use mysql::prelude::Queryable;
 use rustix::process::Signal;
-use testkit::clusters::{replicate, run, wait_replicated};
+use testkit::clusters::{replicate, wait_replicated};
 use testkit::middle::Middle;
 use testkit::servers::{Database, Flavour, Server};
 
@@ -57,9 +57,9 @@ impl Pair {
     /// Makes the replica the primary. Clients connect to it from now on, and a new server becomes the replica.
     fn promote(&mut self) {
         let replica = self.servers.pop().expect("a pair has a replica");
-        run(&replica, "STOP REPLICA");
-        run(&replica, "RESET REPLICA ALL");
-        run(&replica, "SET GLOBAL read_only=OFF");
+        replica.run("STOP REPLICA");
+        replica.run("RESET REPLICA ALL");
+        replica.run("SET GLOBAL read_only=OFF");
         match replica.flavour() {
             Flavour::MariaDb => self.middle.lead_to(&replica),
             Flavour::MySql => self.middle.restart_router(&replica),
@@ -90,12 +90,12 @@ impl Machines for Pair {
         };
         match kind {
             FaultKind::SwitchPrimary => {
-                run(primary, "SET GLOBAL read_only=ON");
+                primary.run("SET GLOBAL read_only=ON");
                 wait_replicated(primary, replica);
                 self.promote();
             }
             FaultKind::LosePrimary => {
-                run(replica, "STOP REPLICA");
+                replica.run("STOP REPLICA");
                 pause();
                 send(primary, Signal::KILL);
                 self.promote();
