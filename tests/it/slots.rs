@@ -340,7 +340,7 @@ fn waiter_for_room_is_served_although_the_server_waits_for_an_hour(flavour: Flav
     let sleeps = format!(
         "COUNT(*)>0 FROM {SESSIONS} AS s WHERE info LIKE '%SELECT look FROM %' AND id<>CONNECTION_ID()"
     );
-    eventually("the server waits", || database.value::<u64>(&sleeps) > 0);
+    database.wait_until(&sleeps);
     holders.into_iter().for_each(Held::end);
     assert_eq!(waiter.wait().status, Some(0));
 }
