@@ -125,8 +125,8 @@ impl Server {
         Some(position)
     }
 
-    /// Returns true if a waiter came a tick before `owner_id` that now waits for the queue lock, and that `owner_id` has not let
-    /// pass.
+    /// Returns true if a waiter came a tick before `owner_id` that now waits for the queue lock, and that `owner_id` has
+    /// not let pass.
     pub(super) fn is_before_a_waiting_one(&self, owner_id: u8) -> bool {
         let waits = |entry: &WaiterEntry| {
             let waits = |session| self.waiting.contains(&session);

@@ -195,8 +195,8 @@ pub(super) enum Marks {
 /// Returns the condition that a waiter of the action in `row`, a row of `dlock_lock`, came before `owner_id`, and that the
 /// order of the queue lock of this server does not contain this waiter, or contains it too late. The first kind of waiter
 /// polls, or its session is on another node of the cluster. It counts only while it is alive: it updates `last_seen_at` if
-/// it is the first one on its node. The second kind has a mark, and counts as `marks` says. In the first attempt,
-/// `owner_id` has no queue entry yet.
+/// it is the first one on its node. The second kind has a mark and [came earlier](came_earlier), and counts as `marks` says.
+/// In the first attempt, `owner_id` has no queue entry yet.
 pub(super) fn is_behind(row: &str, owner_id: OwnerId, mode: AcquireMode, marks: Marks) -> String {
     let came_earlier = came_earlier(owner_id);
     let owner_id = hex(owner_id.bytes());
