@@ -1,17 +1,14 @@
-//! Runs a test on each server. The macros make a test of a scenario for each server. These tests run in parallel, unlike a loop over the servers in
-//! one test. A scenario that takes seconds, because it waits, uses these macros.
+//! Runs a test on each server. The macros make a test of a scenario for each server. These tests run in parallel, unlike a
+//! loop over the servers in one test. A scenario that takes seconds, because it waits, uses these macros.
 //!
 //! A scenario `f` becomes the tests `f::mariadb`, `f::mysql` and so on.
 
-use crate::cli_runner::Dlock;
 use crate::servers::{Database, Flavour, Series, shared};
 
-/// Creates a database with dlock's tables.
+/// Creates a database with dlock's tables on the shared server.
 #[track_caller]
 pub fn set_up(series: impl Into<Series>) -> Database {
-    let database = shared(series).database("set_up");
-    Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
-    database
+    shared(series).set_up("set_up")
 }
 
 /// Runs `test` on a new database with dlock's tables on each kind of server.
