@@ -37,9 +37,7 @@ impl Queue {
 
     /// Creates a queue in `database`.
     pub(crate) fn of(database: Database, ttl: &'static str) -> Self {
-        Dlock::on(&database, ["setup", "-q"])
-            .run()
-            .expect(0, "", "");
+        database.set_up();
         Self {
             admin: database.admin_conn(),
             database,

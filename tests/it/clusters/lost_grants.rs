@@ -115,8 +115,7 @@ fn a_holder_writes_its_grant_to_a_database_without_a_record_or_with_a_minimum_ho
                 scene.database.run(free);
                 replica
             } else {
-                let setup = Dlock::on(&scene.database, ["setup", "-q"]).run();
-                setup.expect(0, "", "");
+                scene.database.set_up();
                 copy(&scene.database, scene.second)
             };
             let holder = scene.holder(&TTL);

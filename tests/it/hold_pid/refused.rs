@@ -41,7 +41,7 @@ fn processes_that_dlock_must_not_stop_and_contradicting_options_are_refused() {
 #[test]
 fn process_of_another_user_is_only_watched() {
     let database = database();
-    Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
+    database.set_up();
     let root = Bystander::start(&mut Command::new("sleep"));
     let hold = |options: &[&str], stderr: Stdio| {
         let program = ["--reuid=65534", "--clear-groups", DLOCK, "hold", "init"];

@@ -86,7 +86,7 @@ fn release_never_kills_a_foreign_session_with_the_holders_id() {
     on_each(|flavour| {
         let mut server = Server::start(flavour, &[]);
         let database = server.database("restarted");
-        Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
+        database.set_up();
         let proxy = Proxy::to(database.port);
         // After a restart, the server assigns session ids from 1. These connections increase the id of the holder's
         // session, so that other sessions can connect after the restart before the server assigns this id again.

@@ -73,7 +73,7 @@ impl Scene {
 
     /// Creates the table and locks its row. The client connects to `port` as `user`, with the password of `database`.
     pub(super) fn with_client(flavour: Flavour, database: Database, user: &str, port: u16) -> Self {
-        Dlock::on(&database, ["setup", "-q"]).expect(0, "", "");
+        database.set_up();
         let mut lock = database.admin_conn();
         // A group accepts only tables with a primary key.
         lock.run(
