@@ -6,7 +6,8 @@ CARGO  ?= cargo
 TEST    = $(CARGO) test --locked --features mutants
 # The model checker runs the state machines about ten million times, so only this test uses an optimised dlock. An edit of
 # dlock compiles more quickly without optimisation.
-MODEL   = $(CARGO) test --locked --config profile.dev.package.dlock-cli.opt-level=2 --test model
+MODEL   = $(CARGO) test --locked --package model --config profile.dev.package.dlock-cli.opt-level=2 \
+	--config profile.dev.package.model.opt-level=2
 PREFIX ?= /usr/local
 DESTDIR ?=
 
@@ -34,7 +35,7 @@ STATIC_FLAGS = -C target-feature=+crt-static -C relocation-model=static --remap-
 DIST = $(TARGET)/dist$(if $(filter-out $(HOST),$(TRIPLE)),/$(TRIPLE))
 BUILD_STATIC = build --locked --bin dlock --target $(TRIPLE) --target-dir $(STATIC)
 
-.PHONY: help all check demo demo-page test model static chaos migrations failovers clients lint deny bench bench-guard generated install clean deb archive image packages release-check
+.PHONY: help all check demo demo-page test test-programs test-model model static chaos migrations failovers clients lint deny bench bench-guard generated install clean deb archive image packages release-check
 
 # `dlock version` prints this commit.
 all static: export DLOCK_COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
@@ -50,7 +51,6 @@ help: ## List the targets
 check: ## Check the format and the lints, and run the unit tests
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
-	$(CARGO) clippy --locked --test model -- --deny warnings
 	$(TEST) --quiet --lib
 
 demo: all ## Show three replicas that compete for the same lock, on a private server
@@ -59,19 +59,25 @@ demo: all ## Show three replicas that compete for the same lock, on a private se
 demo-page: all ## Run the demo, and keep the page of dlock serve open
 	examples/demo --page
 
-# Sixteen tests run at the same time, even on two processors, because tests mostly wait. The first command downloads the
-# servers and tools while it builds the tests.
+# Sixteen tests run at the same time, even on two processors, because tests mostly wait. The model checker never waits, so
+# it runs beside them and gets only the time that they leave. The first command downloads the servers and tools while it
+# builds the tests.
 test: ## Run all tests, on MariaDB and MySQL
 	tests/servers/fetch mariadb mariadb-11.8 mysql galera haproxy mysqlrouter faketime alembic django knex typeorm activerecord zsh fish bash-completion \
 		kubernetes-validate chromium prometheus go & \
 	$(MAKE) static && $(TEST) --no-run && $(MODEL) --no-run; built=$$?; wait $$! && exit $$built
-	$(TEST) -- --test-threads=16
-	$(MODEL)
+	$(MAKE) --no-print-directory --jobs=2 test-programs test-model
 
-# `make test` searches shorter runs of the model.
+test-programs:
+	$(TEST) -- --test-threads=16
+
+test-model:
+	nice -n 19 $(MODEL)
+
+# `make test` searches shorter runs of the model. A search with two threads does not keep two processors busy.
 model: export DLOCK_WHOLE_MODEL = yes
 model: ## Check the model of the protocol in all its runs, which takes about seven minutes
-	$(MODEL) -- --nocapture --test-threads=1
+	$(MODEL) -- --nocapture --test-threads=2
 
 static: export CARGO_PROFILE_DEV_DEBUG = 0
 static: ## Build dlock as a static program without optimisation, for the tests
@@ -142,7 +148,7 @@ release-check: packages ## Build the packages in two folders, check and compare 
 
 lint: ## Check the format, the lints and the documentation
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --locked --workspace --all-targets --test model -- --deny warnings
+	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
 	$(CARGO) clippy --locked --features mutants -- --deny warnings
 	$(CARGO) clippy --locked --no-default-features -- --deny warnings
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --no-deps --document-private-items

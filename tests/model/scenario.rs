@@ -176,7 +176,7 @@ fn played(text: &str) -> String {
 
 #[test]
 fn each_scenario_has_the_result_that_its_file_says() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
     let files = fs::read_dir(folder).expect("the folder exists");
     let mut files: Vec<PathBuf> = files.map(|file| file.expect("a file").path()).collect();
     files.sort();
