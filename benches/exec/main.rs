@@ -154,17 +154,10 @@ fn server_costs(page: &mut Page, sites: &[Site; 2]) {
         row.push(verdict(is_met).to_owned());
         row
     });
-    let head = [
-        "one `exec`",
-        "connections, at most 1",
-        "packets of the login",
-        "requests before the first attempt, at most 0",
-        "requests after the login, at most 2",
-        "COM_QUIT packets (no response)",
-        "commits that wrote, at most 2",
-        "targets",
-    ];
-    page.table(&head, &rows);
+    let head = "one `exec` | connections, at most 1 | packets of the login | \
+        requests before the first attempt, at most 0 | requests after the login, at most 2 | \
+        COM_QUIT packets (no response) | commits that wrote, at most 2 | targets";
+    page.table(head, &rows);
 }
 
 /// Returns the number of transactions of one `exec` that wrote. `Handler_commit` would also count each SELECT and, on MySQL,
@@ -202,9 +195,9 @@ fn sizes(page: &mut Page, sites: &[Site; 2], etcd: &Etcd, certificate: &str) {
             let renewals =
                 "SELECT renewals FROM dlock_lock WHERE action='memory' AND owner_id IS NOT NULL";
             let is_ready = || {
-                site.rows::<u64>(renewals)
-                    .first()
-                    .is_some_and(|count| *count >= 2)
+                site.database
+                    .first(renewals)
+                    .is_some_and(|count: u64| count >= 2)
             };
             add(
                 &format!("`dlock exec`, {route}"),
@@ -224,7 +217,7 @@ fn sizes(page: &mut Page, sites: &[Site; 2], etcd: &Etcd, certificate: &str) {
         .expect("dlock is built")
         .len();
     add("the program `dlock`, stripped", binary, Some(BINARY));
-    page.table(&["MiB", "measured", "target"], &rows);
+    page.table("MiB | measured | target", &rows);
 }
 
 /// Returns the peak resident size of `holder` in bytes, measured when `ready` first returns true. The command under the

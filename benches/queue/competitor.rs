@@ -136,7 +136,7 @@ fn ready(lock: &Lock, label: &str) -> PathBuf {
 
 /// Returns the names of the waiters for `action`, in the order of their positions.
 pub(crate) fn queued(site: &Site, action: &str) -> Vec<String> {
-    site.rows(&format!(
+    site.database.rows(format!(
         "SELECT CAST(w.holder AS CHAR) FROM dlock_waiter w WHERE w.action='{action}' \
          AND NOT EXISTS (SELECT 1 FROM dlock_lock l WHERE l.owner_id=w.owner_id) ORDER BY w.position"
     ))

@@ -1,7 +1,7 @@
 //! Compares dlock with `etcdctl lock` and `flock`: the time for which a lock is idle between two commands, the time until
 //! many contenders that start together have run, and an execution without other contenders.
 //!
-//! `make bench` measures once. `make bench-guard` fails if a ratio exceeds its limit (`limits`) in each of [`TRIES`] tries.
+//! `make bench` measures once. `make bench-guard` fails if a ratio exceeds its limit ([`LIMITS`]) in each of [`TRIES`] tries.
 //! With `DLOCK_EARLIER=PATH`, there is one try, and the program at that path is measured too, without a limit. `flock` shows
 //! the speed of the machine.
 
@@ -19,27 +19,29 @@ use testkit::bench::timing::in_turn;
 
 use crate::competitor::{Competitor, Lock, Shape};
 use crate::crowd::{Crowd, gaps};
-use crate::limits;
 
 /// Number of waiters in a hand-over, and the time for which each holds the lock.
 const WAITERS: usize = 30;
 const HOLD: Duration = Duration::from_millis(20);
 
 /// Number of contenders that start together without a holder.
-pub(crate) const HERD: usize = 100;
+const HERD: usize = 100;
 
-/// Maximum number of tries.
 const TRIES: usize = 3;
 
 /// Number of rounds of each measurement in a try: hand-over, herd, and executions of `true`.
 const ROUNDS: [usize; 3] = [4, 2, 40];
 
-/// The measured times, with the maximum ratios.
+/// The limits of `make bench-guard`. Each limit is the largest ratio of a time of dlock to the same time of `etcdctl lock`
+/// in the same run, and has room for a busy machine.
+///
+/// Measured on 2026-11-26, on 2 cores, with the data in memory, on MariaDB and MySQL: hand-over p50 1.01 and 1.14, p99 1.14
+/// and 1.15, herd 0.66 and 0.82, `exec` 0.46 and 0.51.
 const LIMITS: [(&str, f64); 4] = [
-    ("hand-over p50", limits::HANDOVER_P50),
-    ("hand-over p99", limits::HANDOVER_P99),
-    ("herd of 100", limits::HERD),
-    ("`exec` of `true`", limits::EXEC),
+    ("hand-over p50", 1.5),
+    ("hand-over p99", 3.0),
+    ("herd of 100", 1.2),
+    ("`exec` of `true`", 0.7),
 ];
 
 /// Measures until no ratio exceeds its limit. Returns false if each try had a ratio that is too large.
@@ -119,10 +121,8 @@ pub(crate) fn try_once(
     };
     let rows: Vec<_> = competitors.iter().enumerate().map(row).collect();
     let titles = LIMITS.map(|(name, limit)| format!("{name}, at most {limit:.2}"));
-    let mut columns = vec!["competitor"];
-    columns.extend(titles.iter().map(String::as_str));
-    columns.push("within the limits");
-    page.table(&columns, &rows);
+    let titles = titles.join(" | ");
+    page.table(&format!("competitor | {titles} | within the limits"), &rows);
     holds
 }
 

@@ -6,7 +6,7 @@
 //! Threads of this program read what the contenders print, and time each line.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
@@ -47,7 +47,6 @@ const IDLE_TARGET: f64 = 0.01;
 /// Maximum time until an expected line is printed.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A compared program.
 #[derive(Clone, Copy)]
 enum Peer<'a> {
     Dlock(&'a Site),
@@ -113,15 +112,9 @@ pub(crate) fn section(page: &mut Page, sites: &[Site; 2], etcd: &Etcd) {
         }
         row
     });
-    let head = [
-        "time",
-        "`etcdctl elect`",
-        "`dlock hold`, MariaDB",
-        "ratio",
-        "`dlock hold`, MySQL",
-        "ratio",
-    ];
-    page.table(&head, &rows);
+    let head = "time | `etcdctl elect` | `dlock hold`, MariaDB | ratio | `dlock hold`, MySQL | \
+        ratio";
+    page.table(head, &rows);
     idle_cost(page, sites);
 }
 
@@ -212,7 +205,6 @@ fn load(pid: u32) -> f64 {
     used.as_secs_f64() / start.elapsed().as_secs_f64()
 }
 
-/// A line that a program printed.
 struct Printed {
     program: usize,
     at: Instant,
@@ -269,7 +261,13 @@ impl<'a> Scene<'a> {
             .expect("the program starts");
         let stdout = child.stdout.take().expect("stdout is a pipe");
         let (program, sender) = (self.programs.len(), self.sender.clone());
-        thread::spawn(move || time_lines(stdout, program, &sender));
+        thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let at = Instant::now();
+                // The scene may have ended.
+                let _ = sender.send(Printed { program, at, line });
+            }
+        });
         self.programs.push(child);
         program
     }
@@ -330,16 +328,6 @@ impl Drop for Scene<'_> {
     }
 }
 
-/// Returns the name of the contender with this number.
 fn contender_name(number: usize) -> String {
     format!("contender-{number}")
-}
-
-/// Sends each line of `stdout` with the time at which it was read.
-fn time_lines(stdout: impl Read, program: usize, sender: &Sender<Printed>) {
-    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-        let at = Instant::now();
-        // The scene may have ended.
-        let _ = sender.send(Printed { program, at, line });
-    }
 }

@@ -9,7 +9,7 @@
 //!
 //! - `timestamp_command` is the command under the lock. It is this program in another mode, and records when it ran.
 //! - `competitor` contains the compared programs, with `zookeeper`. `crowd` has their holders and waiters.
-//! - `guard` compares dlock with its `limits`, also for the section `handover`.
+//! - `guard` compares dlock with its limits, also for the section `handover`.
 //! - `holds` compares `dlock hold` with `etcdctl elect`.
 //! - `shapes` compares shared locks and slots.
 //! - `order` measures the sections `order` and `thousand`, and `takeover` measures lost holders.
@@ -18,7 +18,6 @@ mod competitor;
 mod crowd;
 mod guard;
 mod holds;
-mod limits;
 mod order;
 mod shapes;
 mod takeover;
@@ -32,7 +31,6 @@ use testkit::bench::site::Site;
 use testkit::bench::{host, rounds, sections};
 use testkit::servers::Flavour;
 
-/// The sections, in the order in which they run.
 const SECTIONS: [&str; 6] = [
     "handover", "holds", "shapes", "order", "takeover", "thousand",
 ];

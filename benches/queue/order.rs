@@ -29,7 +29,6 @@ const WAIT: Duration = Duration::from_secs(30);
 /// Maximum number of queries of [`FEW`] waiters: 0.1 per waiter and second.
 const ALLOWED: u32 = 600;
 
-/// Writes the section for 200 contenders.
 pub(crate) fn few(page: &mut Page, sites: &[Site; 2], etcd: &Etcd, folder: &Path) {
     let mut costs = Vec::new();
     let mut rows = Vec::new();
@@ -46,7 +45,6 @@ pub(crate) fn few(page: &mut Page, sites: &[Site; 2], etcd: &Etcd, folder: &Path
     }
 }
 
-/// Writes the section for a thousand contenders.
 pub(crate) fn thousand(page: &mut Page, sites: &[Site; 2], folder: &Path) {
     let dlock = sites.each_ref().map(Competitor::Dlock);
     let rows = dlock.map(|dlock| row(crowd(dlock, folder, MANY), dlock, MANY));
@@ -95,18 +93,9 @@ fn write(page: &mut Page, title: &str, count: usize, rows: &[Vec<String>]) {
              first. Inversions by position are relative to the order in `dlock_waiter`."
         ),
     );
-    let head = [
-        "competitor",
-        "served",
-        "inversions",
-        "by position",
-        "total time, s",
-        "sum of the holds, s",
-        "gap p50, ms",
-        "gap p99, ms",
-        "all served in order",
-    ];
-    page.table(&head, rows);
+    let head = "competitor | served | inversions | by position | total time, s | \
+        sum of the holds, s | gap p50, ms | gap p99, ms | all served in order";
+    page.table(head, rows);
 }
 
 /// Returns a text about the queries that the server gets while the contenders wait.

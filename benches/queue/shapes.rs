@@ -74,9 +74,7 @@ pub(crate) fn section(page: &mut Page, sites: &[Site; 2], folder: &Path) {
         [name.to_owned()].into_iter().chain(cells).collect()
     });
     let names = competitors.map(Competitor::name);
-    let mut head = vec!["transition"];
-    head.extend(names.iter().map(String::as_str));
-    page.table(&head, &rows);
+    page.table(&format!("transition | {}", names.join(" | ")), &rows);
 }
 
 /// Returns the gaps. Empty if the program has no such transition.

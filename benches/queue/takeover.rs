@@ -51,10 +51,8 @@ pub(crate) fn section(page: &mut Page, sites: &[Site; 2]) {
         let rows = threads.into_iter().map(ScopedJoinHandle::join);
         rows.map(|row| row.expect("a case is measured")).collect()
     });
-    let head = [
-        "holder", "ttl", "minimum", "median", "maximum", "allowed", "target",
-    ];
-    page.table(&head, &rows);
+    let head = "holder | ttl | minimum | median | maximum | allowed | target";
+    page.table(head, &rows);
 }
 
 fn row(site: &Site, fault: Fault, ttl: u64) -> Vec<String> {

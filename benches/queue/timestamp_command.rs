@@ -34,7 +34,6 @@ pub(crate) fn is_selected() -> bool {
     std::env::args_os().nth(1).is_some_and(|word| word == WORD)
 }
 
-/// Runs `mark LOG NAME HOLD`.
 pub(crate) fn run() {
     let start = now();
     let arguments: Vec<OsString> = std::env::args_os().skip(2).collect();

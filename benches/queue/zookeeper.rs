@@ -10,13 +10,11 @@ use testkit::bench::{bare, tied};
 use testkit::cli_runner::eventually;
 use testkit::middle::free_port;
 
-/// The contender with kazoo.
 const KAZOO: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/benches/queue/kazoo_contender.py"
 );
 
-/// The source of the contender with Curator.
 const CURATOR: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/benches/queue/CuratorContender.java"
@@ -25,20 +23,17 @@ const CURATOR: &str = concat!(
 /// Options with which 30 contenders with Curator fit on a small machine, and start in a few seconds.
 const JVM: [&str; 3] = ["-Xmx32m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
 
-/// A client of ZooKeeper.
 #[derive(Clone, Copy)]
 pub(crate) enum Client {
     Kazoo,
     Curator,
 }
 
-/// A running ZooKeeper server.
 pub(crate) struct ZooKeeper {
     server: Child,
     address: String,
     python: PathBuf,
     java: PathBuf,
-    /// The folder of the compiled contender with Curator.
     classes: tempfile::TempDir,
     _data: tempfile::TempDir,
 }

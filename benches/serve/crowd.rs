@@ -21,7 +21,6 @@ const TIME: Duration = Duration::from_mins(1);
 /// Target for the memory in bytes.
 const MEMORY: u64 = 32 << 20;
 
-/// Measures and writes the section.
 pub(crate) fn section(page: &mut Page, population: &Population) {
     page.section(
         "A viewer beside slow clients",
@@ -54,8 +53,8 @@ pub(crate) fn section(page: &mut Page, population: &Population) {
         crowded
     });
     let (crowded, memory) = add(&format!("one beside {CLIENTS} slow ones"), &crowded);
-    let head = ["viewers", "median, ms", "p90", "largest memory in MiB"];
-    page.table(&head, &rows);
+    let head = "viewers | median, ms | p90 | largest memory in MiB";
+    page.table(head, &rows);
     page.item(format_args!(
         "answers within twice their usual time: {}; memory below 32 MiB: {}",
         verdict(crowded <= 2 * alone),

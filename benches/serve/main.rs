@@ -36,7 +36,7 @@ fn main() {
     };
     let mut page = Page::new("What the page of `dlock serve` costs", "serve");
     let server = Server::start(Flavour::MariaDb, &[]);
-    let population = Population::with_waiters(&server, ACTIONS, HELD, AWAITED);
+    let population = Population::new(&server, ACTIONS, HELD, AWAITED);
     for section in sections {
         match section {
             "documents" => documents(&mut page, &population, rounds(30)),
@@ -78,7 +78,7 @@ fn documents(page: &mut Page, population: &Population, rounds: usize) {
         ]);
         medians.push(median);
     }
-    page.table(&["path", "median", "p90", "size"], &rows);
+    page.table("path | median | p90 | size", &rows);
     let verdict = verdict(medians[0] <= LIMIT);
     page.item(format_args!("`/metrics` within {LIMIT:?}: {verdict}"));
 }

@@ -19,7 +19,6 @@ const UPDATE_LIMIT: f64 = 50.0;
 const LOADS: usize = 10;
 const UPDATES: usize = 10;
 
-/// Measures and writes the section.
 pub(crate) fn section(page: &mut Page, population: &Population) {
     page.section(
         "The browser",
@@ -66,19 +65,13 @@ pub(crate) fn section(page: &mut Page, population: &Population) {
         row.push(format!("≤ {limit} ms: {verdict}"));
         row
     };
-    let head = [
-        "overview",
-        "script, median",
-        "script, maximum",
-        "frame, median",
-        "frame, maximum",
-        "target for the median frame",
-    ];
+    let head = "overview | script, median | script, maximum | frame, median | frame, maximum | \
+        target for the median frame";
     let rows = [
         row("first", first, FIRST_LIMIT),
         row("changes", updates, UPDATE_LIMIT),
     ];
-    page.table(&head, &rows);
+    page.table(head, &rows);
 }
 
 /// Changes the records as if all holders had renewed their leases.

@@ -5,7 +5,7 @@ use std::thread;
 
 use testkit::bench::etcd::Etcd;
 use testkit::bench::markdown::{Page, verdict};
-use testkit::bench::population::{ACTION, HELD, Population};
+use testkit::bench::population::{ACTION, Population};
 use testkit::bench::sample::millis;
 use testkit::bench::timing::{self, Record};
 use testkit::bench::traffic::traffic;
@@ -14,8 +14,8 @@ use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::holder::Holder;
 use testkit::servers::{Flavour, Server};
 
-/// Number of actions in the small and in the large database. The same number of actions is held in both.
-const FEW: u32 = HELD;
+/// Number of actions in the small and in the large database. The same number of actions is held in both, with [`ACTION`].
+const FEW: u32 = 100;
 const MANY: u32 = 1_000_000;
 
 /// Targets: the maximum ratio to the time of etcdctl, and the maximum ratio of the time with many actions to the time
@@ -40,7 +40,7 @@ struct Site {
 impl Site {
     fn start(flavour: Flavour) -> Self {
         let server = Server::start(flavour, &[]);
-        let databases = [FEW, MANY].map(|actions| Population::of(&server, actions));
+        let databases = [FEW, MANY].map(|actions| Population::new(&server, actions, FEW, 0));
         let pairs = databases.each_ref().map(|population| {
             let holder = Holder::on(&population.database, &[]);
             let waiter = ["exec", "-a", ACTION, "--", "true"];
@@ -78,7 +78,6 @@ pub(crate) fn section(page: &mut Page, rounds: usize) {
     requests(page, &sites);
 }
 
-/// Measures and writes the times to read one lock.
 fn one(page: &mut Page, sites: &[Site; 2], etcd: &Etcd, rounds: usize) {
     // The holder's command ends with this process.
     let pid = format!("--pid={}", std::process::id());
@@ -109,7 +108,6 @@ fn one(page: &mut Page, sites: &[Site; 2], etcd: &Etcd, rounds: usize) {
     });
 }
 
-/// Measures and writes the cost of many actions.
 fn many(page: &mut Page, sites: &[Site; 2], rounds: usize) {
     let programs = sites.iter().flat_map(|site| {
         let databases = site.databases.iter();
@@ -146,15 +144,9 @@ fn many(page: &mut Page, sites: &[Site; 2], rounds: usize) {
         few.iter().zip(many)
     });
     let rows: Vec<Vec<String>> = pairs.map(row).collect();
-    let (few, many, target) = (FEW.to_string(), MANY.to_string(), format!("≤ {GROWTH}"));
-    let head = [
-        "whole process",
-        &few,
-        &many,
-        "ratio of medians",
-        "ratio in each round",
-        &target,
-    ];
+    let head = format!(
+        "whole process | {FEW} | {MANY} | ratio of medians | ratio in each round | ≤ {GROWTH}"
+    );
     page.table(&head, &rows);
 }
 
@@ -185,13 +177,6 @@ fn requests(page: &mut Page, sites: &[Site; 2]) {
             ]
         })
         .collect();
-    let head = [
-        "",
-        "connections",
-        "login",
-        "requests after login",
-        "COM_QUIT",
-        "requests ≤ 1",
-    ];
-    page.table(&head, &rows);
+    let head = " | connections | login | requests after login | COM_QUIT | requests ≤ 1";
+    page.table(head, &rows);
 }

@@ -66,7 +66,6 @@ impl<'a> Arguments<'a> {
         self.0.get(name).copied().filter(|text| !text.is_empty())
     }
 
-    /// Returns the number of an option.
     pub fn number<T: FromStr<Err: Display>>(&self, name: &str) -> Result<Option<T>, String> {
         let number = |text: &str| {
             let number = text.parse();
@@ -81,7 +80,6 @@ impl<'a> Arguments<'a> {
         words.filter(|word| !word.is_empty())
     }
 
-    /// Returns the seed of the option `--seed`, or a random one.
     pub fn seed(&self) -> Result<u64, String> {
         let seed = self.number("--seed")?;
         Ok(seed.unwrap_or_else(|| fastrand::u64(..1_000_000)))

@@ -1,6 +1,6 @@
 //! Drives Chromium without a window, through its `WebDriver` server.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -21,9 +21,7 @@ use crate::servers::fetched;
 /// The window of the browser.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// Width in pixels.
     pub width: u32,
-    /// Height in pixels.
     pub height: u32,
     /// True if the user prefers dark colours.
     pub is_dark: bool,
@@ -66,8 +64,8 @@ struct Session {
 pub struct Browser {
     /// None after the end.
     session: Option<Session>,
-    /// Identifiers of the scripts of [`runs_first`](Self::runs_first).
-    scripts: RefCell<Vec<Value>>,
+    /// True if [`runs_first`](Self::runs_first) was called, so that no other test can use the browser.
+    has_script: Cell<bool>,
     _turn: Turn,
 }
 
@@ -160,14 +158,13 @@ impl Browser {
         let (turn, session) = Turn::start();
         let browser = Self {
             session: Some(session.unwrap_or_else(Session::start)),
-            scripts: RefCell::default(),
+            has_script: Cell::new(false),
             _turn: turn,
         };
         browser.looks(look);
         browser
     }
 
-    /// Changes the window.
     #[track_caller]
     pub fn looks(&self, look: Look) {
         let (width, height) = (look.width, look.height);
@@ -191,15 +188,14 @@ impl Browser {
         self.session().runtime.block_on(future)
     }
 
-    /// Sends a command of the protocol of the developer tools, and returns its result.
+    /// Sends a command of the protocol of the developer tools.
     #[track_caller]
-    fn devtools(&self, name: &'static str, parameters: Value) -> Value {
+    fn devtools(&self, name: &'static str, parameters: Value) {
         let command = DevToolsCommand { name, parameters };
         let result = self.block_on(self.client().issue_cmd(command));
-        result.expect("the browser accepts the command")
+        result.expect("the browser accepts the command");
     }
 
-    /// Opens `url`.
     #[track_caller]
     pub fn open(&self, url: &str) {
         let opened = self.block_on(self.client().goto(url));
@@ -217,8 +213,8 @@ impl Browser {
     #[track_caller]
     pub fn runs_first(&self, script: &str) {
         let name = "Page.addScriptToEvaluateOnNewDocument";
-        let added = self.devtools(name, json!({ "source": script }));
-        self.scripts.borrow_mut().push(added["identifier"].clone());
+        self.devtools(name, json!({ "source": script }));
+        self.has_script.set(true);
     }
 
     /// Returns the visible text of the first element that `selector` selects. Empty if there is none.
@@ -249,7 +245,6 @@ impl Browser {
             .expect("the keys are sent");
     }
 
-    /// Clicks the first element that `selector` selects.
     #[track_caller]
     pub fn clicks(&self, selector: &str) {
         let element = self.block_on(self.client().find(Locator::Css(selector)));
@@ -258,7 +253,6 @@ impl Browser {
             .expect("the element can be clicked");
     }
 
-    /// Returns an image of the window in the format PNG.
     #[track_caller]
     pub fn screenshot(&self) -> Vec<u8> {
         let image = self.block_on(self.client().screenshot());
@@ -292,11 +286,7 @@ impl WebDriverCompatibleCommand for DevToolsCommand {
 impl Drop for Browser {
     /// Keeps the browser for the next test. After a panic, the browser ends, because its state is not known.
     fn drop(&mut self) {
-        if !thread::panicking() {
-            for identifier in self.scripts.take() {
-                let name = "Page.removeScriptToEvaluateOnNewDocument";
-                self.devtools(name, json!({ "identifier": identifier }));
-            }
+        if !thread::panicking() && !self.has_script.get() {
             self.open("about:blank");
             pool().0.extend(self.session.take());
         }

@@ -31,7 +31,6 @@ pub struct Dlock {
     stderr: Option<Stdio>,
 }
 
-/// A program that has been started.
 pub struct Running {
     child: Child,
     stdout: Pipe,
@@ -44,7 +43,6 @@ struct Pipe {
     reader: Option<JoinHandle<()>>,
 }
 
-/// Status and output of a program that has ended.
 #[derive(Debug)]
 pub struct Outcome {
     pub status: Option<i32>,
@@ -130,7 +128,6 @@ impl Dlock {
         self
     }
 
-    /// Starts the program and does not wait for it to exit.
     #[track_caller]
     pub fn start(mut self) -> Running {
         let mut child = self
@@ -149,7 +146,6 @@ impl Dlock {
         }
     }
 
-    /// Runs the program and waits until it ends.
     #[track_caller]
     pub fn run(self) -> Outcome {
         self.start().wait()
@@ -236,12 +232,10 @@ impl Running {
         assert!(is_printed, "never printed: {text}; but {printed:?}");
     }
 
-    /// Returns the text that dlock has printed on stdout so far.
     pub fn stdout_so_far(&self) -> String {
         self.stdout.so_far()
     }
 
-    /// Returns the text that dlock has printed on stderr so far.
     pub fn stderr_so_far(&self) -> String {
         self.stderr.so_far()
     }
@@ -338,7 +332,6 @@ impl Outcome {
         );
     }
 
-    /// Parses the output on stdout.
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
         let document = serde_json::from_str(&self.stdout);

@@ -81,7 +81,6 @@ pub fn wait_replicated(primary: &Server, replica: &Server) {
 }
 
 impl Galera {
-    /// Starts a cluster of three nodes.
     pub fn start() -> Self {
         let first = Server::start(Series::Galera, &["--wsrep-new-cluster"]);
         let address = value(&first, "SELECT @@wsrep_node_address").expect("a node has an address");
@@ -117,7 +116,6 @@ impl Galera {
         self.wait_healthy();
     }
 
-    /// Waits until all nodes are a cluster of three.
     #[track_caller]
     pub fn wait_healthy(&self) {
         for node in &self.nodes {
@@ -130,7 +128,6 @@ impl Galera {
 }
 
 impl Group {
-    /// Starts a group of three members.
     pub fn start() -> Self {
         let members: Vec<Server> = thread::scope(|scope| {
             let start = || Server::start(Series::Group, &[]);
@@ -185,7 +182,6 @@ impl Group {
         }
     }
 
-    /// Waits until all members are online.
     #[track_caller]
     pub fn wait_healthy(&self) {
         let online = "SELECT COUNT(*) FROM performance_schema.replication_group_members \

@@ -30,7 +30,6 @@ impl Stage {
         self.folder.path().join(name)
     }
 
-    /// Creates the fifo `name` and returns its path.
     pub fn fifo(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         make_fifo(&path);
@@ -56,7 +55,6 @@ impl Stage {
         (running, message)
     }
 
-    /// Writes `word` to the fifo `go`.
     #[track_caller]
     pub fn let_go(&self, word: &str) {
         write_message(&self.path("go"), word);

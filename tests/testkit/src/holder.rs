@@ -36,7 +36,6 @@ impl Holder {
         self.stage.path("go")
     }
 
-    /// Lets the command end and waits for dlock to end.
     #[track_caller]
     pub fn end(self) -> Outcome {
         self.stage.let_go("on");
@@ -44,13 +43,11 @@ impl Holder {
     }
 }
 
-/// Returns the token of the latest grant.
 #[track_caller]
 pub fn token(database: &Database) -> u64 {
     database.value("SELECT token FROM dlock_lock")
 }
 
-/// Returns the number of renewals of the current lease.
 #[track_caller]
 pub fn renewals(database: &Database) -> u64 {
     database.value("SELECT renewals FROM dlock_lock")
@@ -70,7 +67,6 @@ pub fn status(database: &Database) -> serde_json::Value {
     outcome.json()["locks"][0].clone()
 }
 
-/// Returns true if the lock is free.
 #[track_caller]
 pub fn is_free(database: &Database) -> bool {
     database.value("SELECT owner_id IS NULL FROM dlock_lock")

@@ -7,10 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Maximum time of a read.
 const PATIENCE: Duration = Duration::from_secs(40);
 
-/// The address of a server.
 #[derive(Clone, Debug)]
 pub enum Address {
     Tcp(SocketAddr),
@@ -25,13 +23,11 @@ pub struct HttpResponse {
     pub body: String,
 }
 
-/// A connection.
 pub trait Stream: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Stream for T {}
 
 impl Address {
-    /// Connects.
     #[track_caller]
     pub fn connect(&self) -> Box<dyn Stream> {
         match self {
@@ -48,7 +44,6 @@ impl Address {
         }
     }
 
-    /// Returns the URL of the page.
     pub fn url(&self) -> String {
         match self {
             Self::Tcp(address) => format!("http://{address}/"),
@@ -79,7 +74,6 @@ impl Address {
 }
 
 impl HttpResponse {
-    /// Parses a whole response.
     #[track_caller]
     pub fn parse(text: &str) -> Self {
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((text, ""));

@@ -33,7 +33,6 @@ pub mod shell;
 pub mod sql;
 pub mod terminal;
 
-/// Returns the root folder of the repository.
 pub fn repository() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }

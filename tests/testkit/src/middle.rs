@@ -22,7 +22,6 @@ pub struct Middle {
 }
 
 impl Middle {
-    /// Starts HAProxy in TCP mode.
     #[track_caller]
     pub fn haproxy(server: &Server) -> Self {
         Self::haproxy_with_timeout(server, "1h")
@@ -137,7 +136,6 @@ impl Middle {
         let _ = self.child.wait();
     }
 
-    /// Returns the port on 127.0.0.1 that clients connect to.
     pub const fn port(&self) -> u16 {
         self.port
     }

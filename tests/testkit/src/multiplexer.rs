@@ -13,7 +13,6 @@ use std::thread;
 use crate::proxy::packet;
 use crate::proxy::wire::{Progress, payload};
 
-/// The request that ends a session.
 const QUIT: [u8; 1] = [1];
 
 /// An OK packet that reports no changed row, autocommit mode and no warning.
@@ -38,7 +37,6 @@ pub fn to(port: u16) -> u16 {
     own
 }
 
-/// The session that all clients share.
 struct Session {
     server: TcpStream,
     greeting: Vec<u8>,
@@ -88,7 +86,6 @@ fn serve(port: u16, mut client: TcpStream, session: &Mutex<Option<Session>>) -> 
     }
 }
 
-/// Forwards the login of the first client.
 fn log_in(port: u16, client: &mut TcpStream) -> io::Result<Session> {
     let mut server = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
     server.set_nodelay(true)?;

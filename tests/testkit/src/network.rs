@@ -80,7 +80,6 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
 }
 "#;
 
-/// Compiles [`RESOLVER`] and returns the path of the library.
 fn build_resolver() -> PathBuf {
     let folder = crate::target_tmp();
     let library = folder.join("resolver.so");

@@ -65,7 +65,6 @@ pub enum Fault {
 /// A function that returns a changed copy of a response.
 pub type Alter = Arc<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
 
-/// The handling of all packets in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Flow {
     #[default]
@@ -79,22 +78,17 @@ pub enum Flow {
     Drip(Duration),
 }
 
-/// The handling of new connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AcceptMode {
     #[default]
     Open,
-    /// The proxy accepts connections and sends nothing.
     Silent,
-    /// The proxy accepts connections and resets them.
     Reset,
     /// The proxy accepts connections, and refuses them as a server does that has no free connection.
     Full,
-    /// The kernel refuses connections.
     Refused,
 }
 
-/// The packets that a client sent on one connection.
 #[derive(Clone, Debug, Default)]
 pub struct Session {
     /// The number of packets that the client sent to log in.
@@ -184,7 +178,6 @@ impl Proxy {
         });
     }
 
-    /// Returns the port that the proxy listens on.
     pub fn port(&self) -> u16 {
         self.address.port()
     }
@@ -215,17 +208,14 @@ impl Proxy {
         }
     }
 
-    /// Sets the flow from clients to the server.
     pub fn requests(&self, flow: Flow) {
         self.shared.change(|state| state.requests = flow);
     }
 
-    /// Sets the flow from the server to clients.
     pub fn responses(&self, flow: Flow) {
         self.shared.change(|state| state.responses = flow);
     }
 
-    /// Sets the flow in both directions.
     pub fn both(&self, flow: Flow) {
         self.shared
             .change(|state| (state.requests, state.responses) = (flow, flow));
@@ -244,7 +234,6 @@ impl Proxy {
             .until("the door changes", |state| state.is_listening == listens);
     }
 
-    /// Makes the proxy connect new clients to the server on `port`.
     pub fn retarget(&self, port: u16) {
         self.shared.change(|state| state.target = port);
     }
@@ -294,12 +283,10 @@ impl Proxy {
         });
     }
 
-    /// Returns the number of accepted connections.
     pub fn connections(&self) -> usize {
         self.shared.locked().sessions.len()
     }
 
-    /// Waits until `count` connections have been accepted.
     #[track_caller]
     pub fn wait_connections(&self, count: usize) {
         self.shared.until("enough clients connect", |state| {
@@ -330,7 +317,6 @@ impl Case {
         self.wait_for(1);
     }
 
-    /// Waits until the fault is injected `hits` times.
     #[track_caller]
     pub fn wait_for(&self, hits: usize) {
         self.shared.until("the fault is injected", |state| {
@@ -338,7 +324,6 @@ impl Case {
         });
     }
 
-    /// Returns the number of times that the fault was injected.
     pub fn hits(&self) -> usize {
         self.shared.locked().injections[self.number].hits
     }
@@ -362,7 +347,6 @@ impl Case {
     }
 }
 
-/// Returns the address 127.0.0.1 with `port`.
 pub fn local(port: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, port).into()
 }

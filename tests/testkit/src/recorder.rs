@@ -107,7 +107,6 @@ pub fn program() -> &'static Path {
     path
 }
 
-/// One run of the program under dlock.
 pub struct Recorder {
     log: PathBuf,
     go: PathBuf,
@@ -122,7 +121,6 @@ impl Recorder {
         }
     }
 
-    /// Returns the command that runs the recorder.
     pub fn command(&self) -> [PathBuf; 4] {
         [
             program().to_owned(),
@@ -151,7 +149,6 @@ impl Recorder {
         )
     }
 
-    /// Waits until the recorder runs.
     #[track_caller]
     pub fn is_up(&self) {
         eventually("the recorder is up", || self.log().is_some());
@@ -165,7 +162,6 @@ impl Recorder {
         });
     }
 
-    /// Makes the recorder exit with `status`.
     #[track_caller]
     pub fn exit(&self, status: i32) {
         write_message(&self.go, &status.to_string());

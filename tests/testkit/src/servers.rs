@@ -40,7 +40,6 @@ impl Series {
     /// All tested series, as single servers.
     pub const ALL: [Self; 3] = [Self::MariaDb1011, Self::MariaDb118, Self::MySql97];
 
-    /// Returns the kind of server.
     pub const fn flavour(self) -> Flavour {
         match self {
             Self::MariaDb1011 | Self::MariaDb118 | Self::Galera => Flavour::MariaDb,
@@ -71,7 +70,6 @@ impl fmt::Display for Series {
     }
 }
 
-/// A kind of server that dlock supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
     MariaDb,
@@ -79,7 +77,6 @@ pub enum Flavour {
 }
 
 impl Flavour {
-    /// All supported kinds of server.
     pub const ALL: [Self; 2] = [Self::MariaDb, Self::MySql];
 
     /// Returns the kind of server for a test of processes: of signals, streams, files, terminals or messages. Such a test
@@ -115,7 +112,6 @@ impl Flavour {
         }
     }
 
-    /// Returns the name of the product.
     pub const fn product(self) -> &'static str {
         match self {
             Self::MariaDb => "MariaDB",
@@ -123,7 +119,6 @@ impl Flavour {
         }
     }
 
-    /// Returns the path of the server's command-line client.
     #[track_caller]
     pub fn client(self) -> PathBuf {
         // The clients have the same names as the flavours.
@@ -166,8 +161,9 @@ fn fetch(program: &str) -> PathBuf {
 /// An SQL subquery that returns the sessions of a server and their statements. On MySQL, reading
 /// `information_schema.processlist` fails while a running statement contains a four-byte character. The tests of
 /// hostile strings run such statements.
-pub const SESSIONS: &str = "(SELECT id,user,info FROM information_schema.processlist\
-     /*!80022 WHERE FALSE UNION ALL SELECT id,user,info FROM performance_schema.processlist*/)";
+pub const SESSIONS: &str = "(SELECT id,user,db,command,state,info FROM information_schema.processlist\
+     /*!80022 WHERE FALSE UNION ALL \
+     SELECT id,user,db,command,state,info FROM performance_schema.processlist*/)";
 
 /// Returns the server of this series that all tests of this process share. The first call starts the server.
 ///
@@ -266,12 +262,10 @@ impl Server {
         self.series.flavour()
     }
 
-    /// Returns the TCP port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.ready.port
     }
 
-    /// Returns the path of the Unix socket.
     pub fn socket(&self) -> &Path {
         &self.ready.socket
     }
@@ -293,7 +287,6 @@ impl Server {
         format!("/proc/{pid}/root{dir}/disk").into()
     }
 
-    /// Returns the result of `SELECT VERSION()`.
     pub fn version(&self) -> &str {
         &self.ready.version
     }
@@ -412,7 +405,6 @@ impl Database {
         admin(&self.socket, Some(&self.name))
     }
 
-    /// Creates dlock's tables.
     #[track_caller]
     pub fn set_up(&self) {
         Dlock::on(self, ["setup", "-q"]).run().expect(0, "", "");

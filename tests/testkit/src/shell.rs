@@ -18,10 +18,8 @@ const CTRL_A: &str = "\x01";
 /// Maximum time until a shell has printed the words of a command line.
 const MAX_PRINT: Duration = Duration::from_secs(10);
 
-/// Number of attempts to complete a command line.
 const ATTEMPTS: u32 = 20;
 
-/// A kind of shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// bash with the package bash-completion.
@@ -69,7 +67,6 @@ impl Kind {
         }
     }
 
-    /// Returns the command line that starts the shell.
     fn command(self, home: &Path) -> Vec<String> {
         let path = |name| fetched(name).display().to_string();
         match self {
@@ -204,7 +201,6 @@ impl<'a> Shell<'a> {
         time
     }
 
-    /// Returns everything that was on the screen.
     pub fn screen(&mut self) -> &str {
         self.terminal.screen()
     }
@@ -220,7 +216,6 @@ fn started(database: &Database, words: &[String]) -> Terminal {
     terminal
 }
 
-/// Returns what `printf '[%s]'` prints for `words`.
 fn printed(words: &[&str]) -> String {
     format!("[{}]", words.join("]["))
 }

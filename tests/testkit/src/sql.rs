@@ -6,14 +6,12 @@ use mysql::{Conn, Opts, OptsBuilder};
 use crate::cli_runner::eventually;
 use crate::servers::{Database, Server};
 
-/// Opens a session over TCP.
 pub fn connect(url: &str) -> mysql::Result<Conn> {
     // By default, the client changes to the Unix socket of a local server.
     let options = OptsBuilder::from_opts(Opts::from_url(url)?).prefer_socket(false);
     Conn::new(options)
 }
 
-/// The statements of a session.
 pub trait Sql {
     /// Executes `statements`, which semicolons separate, and discards their rows.
     fn run(&mut self, statements: impl AsRef<str>);
@@ -82,31 +80,26 @@ impl Sql for Conn {
 macro_rules! in_new_sessions {
     ($type:ident, $session:ident) => {
         impl $type {
-            /// See [`Sql::run`].
             #[track_caller]
             pub fn run(&self, statements: impl AsRef<str>) {
                 self.$session().run(statements);
             }
 
-            /// See [`Sql::rows`].
             #[track_caller]
             pub fn rows<T: FromRow>(&self, query: impl AsRef<str>) -> Vec<T> {
                 self.$session().rows(query)
             }
 
-            /// See [`Sql::first`].
             #[track_caller]
             pub fn first<T: FromRow>(&self, query: impl AsRef<str>) -> Option<T> {
                 self.$session().first(query)
             }
 
-            /// See [`Sql::value`].
             #[track_caller]
             pub fn value<T: FromRow>(&self, query: impl AsRef<str>) -> T {
                 self.$session().value(query)
             }
 
-            /// See [`Sql::wait_until`].
             #[track_caller]
             pub fn wait_until(&self, condition: impl AsRef<str>) {
                 self.$session().wait_until(condition);

@@ -35,7 +35,6 @@ pub struct Terminal {
     /// The user's side of the pseudo-terminal. None after a hangup.
     keys: Option<File>,
     screen: String,
-    /// All output as bytes.
     written: Vec<u8>,
     /// The position in `screen` after the last string that [`Self::sees`] has found.
     seen: usize,
@@ -84,7 +83,6 @@ impl Terminal {
         }
     }
 
-    /// Types `keys`.
     #[track_caller]
     pub fn types(&mut self, keys: &str) {
         let mut terminal = self.keys.as_ref().expect("the terminal is not hung up");
@@ -93,7 +91,6 @@ impl Terminal {
             .expect("the terminal accepts keys");
     }
 
-    /// Types `line` and the Enter key.
     #[track_caller]
     pub fn enters(&mut self, line: &str) {
         self.types(&format!("{line}\n"));
@@ -125,13 +122,11 @@ impl Terminal {
         found.is_some()
     }
 
-    /// Waits for the prompt of the shell.
     #[track_caller]
     pub fn prompts(&mut self) {
         self.sees(PROMPT);
     }
 
-    /// Returns all output so far as a string.
     pub fn screen(&mut self) -> &str {
         self.read_output();
         &self.screen
@@ -143,7 +138,6 @@ impl Terminal {
         &self.written
     }
 
-    /// Changes the terminal size to `columns` and `rows`.
     pub fn becomes(&self, columns: u16, rows: u16) {
         let terminal = self.keys.as_ref().expect("the terminal is not hung up");
         set_size(terminal, columns, rows);
@@ -166,7 +160,6 @@ impl Terminal {
         status.and_then(|status| status.code())
     }
 
-    /// Returns the process id of the program.
     pub fn leader(&self) -> u32 {
         self.leader.id()
     }

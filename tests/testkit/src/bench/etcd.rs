@@ -24,14 +24,12 @@ impl Etcd {
         }
     }
 
-    /// Returns `etcdctl lock KEY COMMAND…`.
     pub fn lock(&self, key: &str, command: &[impl AsRef<OsStr>]) -> Command {
         let mut lock = self.client(&["lock", key]);
         lock.args(command);
         lock
     }
 
-    /// Returns `etcdctl ARGUMENTS…`.
     pub fn client(&self, arguments: &[&str]) -> Command {
         let mut client = bare(&self.client);
         client.env("ETCDCTL_API", "3");
@@ -45,7 +43,6 @@ impl Etcd {
         self.client(&["get", "--prefix", &format!("{key}/")])
     }
 
-    /// Returns the number of holders and waiters of the lock `key`.
     pub fn queue(&self, key: &str) -> usize {
         let mut get = self.get(key);
         get.arg("--keys-only");
@@ -58,7 +55,6 @@ impl Etcd {
         &self.ready.version
     }
 
-    /// Returns the data folder.
     pub fn folder(&self) -> &Path {
         &self.ready.dir
     }

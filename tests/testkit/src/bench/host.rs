@@ -33,7 +33,6 @@ pub fn facts(page: &mut Page, servers: &[&Server], etcd: &Etcd, folder: &Path) {
     ));
 }
 
-/// Returns the version and the settings of a server.
 fn settings(server: &Server) -> String {
     let (flush, sync, log, pool): (u8, u32, bool, u64) = server.value(
             "SELECT @@innodb_flush_log_at_trx_commit,@@sync_binlog,@@log_bin,@@innodb_buffer_pool_size>>20",
@@ -89,7 +88,6 @@ pub fn kernel() -> String {
     format!("Linux {}", read("/proc/sys/kernel/osrelease").trim())
 }
 
-/// Returns the load averages over 1, 5 and 15 minutes.
 pub fn load() -> [f64; 3] {
     let text = read("/proc/loadavg");
     let mut words = text.split(' ').map(str::parse);

@@ -4,7 +4,6 @@ use std::fmt::{Display, Write};
 use std::fs;
 use std::path::PathBuf;
 
-/// A page of results.
 pub struct Page {
     file: PathBuf,
     text: String,
@@ -36,15 +35,15 @@ impl Page {
         self.line(&format_args!("\n## {title}\n\n{what}\n"));
     }
 
-    /// Writes an item of a list.
     pub fn item(&mut self, text: impl Display) {
         self.line(&format_args!("- {text}"));
     }
 
-    /// Writes a table. The first column contains text, and the other columns contain numbers.
-    pub fn table(&mut self, head: &[&str], rows: &[Vec<String>]) {
-        self.line(&format_args!("| {} |", head.join(" | ")));
-        let rest = " ---: |".repeat(head.len() - 1);
+    /// Writes a table. ` | ` separates the titles of the columns. The first column contains text, and the others contain
+    /// numbers.
+    pub fn table(&mut self, head: &str, rows: &[Vec<String>]) {
+        self.line(&format_args!("| {head} |"));
+        let rest = " ---: |".repeat(head.matches(" | ").count());
         self.line(&format_args!("| --- |{rest}"));
         for row in rows {
             self.line(&format_args!("| {} |", row.join(" | ")));
@@ -59,8 +58,5 @@ impl Page {
 
 /// Returns the text for a target that was met or missed.
 pub fn verdict(met: bool) -> &'static str {
-    match met {
-        true => "met",
-        false => "**missed**",
-    }
+    if met { "met" } else { "**missed**" }
 }

@@ -15,13 +15,9 @@ use crate::sql::Sql;
 /// The action that a real process acquires.
 pub const ACTION: &str = "init";
 
-/// Number of held actions in the databases that [`Population::of`] creates, including [`ACTION`].
-pub const HELD: u32 = 100;
-
 /// Number of rows in a transaction. The number is limited because the logs of the servers are small.
 const BATCH: u32 = 100_000;
 
-/// A database that has been filled.
 pub struct Population {
     pub database: Database,
     /// Session that owns the queue locks.
@@ -29,22 +25,9 @@ pub struct Population {
 }
 
 impl Population {
-    /// Creates a database with `actions` actions.
-    pub fn of(server: &Server, actions: u32) -> Self {
-        Self::holding(server, actions, HELD)
-    }
-
     /// Creates a database with `actions` actions, of which `held` are held. `awaited` of the held actions have two
     /// waiters.
-    pub fn with_waiters(server: &Server, actions: u32, held: u32, awaited: u32) -> Self {
-        let mut population = Self::holding(server, actions, held);
-        for _ in 0..2 {
-            population.run(&waiters(awaited));
-        }
-        population
-    }
-
-    fn holding(server: &Server, actions: u32, held: u32) -> Self {
+    pub fn new(server: &Server, actions: u32, held: u32, awaited: u32) -> Self {
         let database = server.database("bench");
         let mut population = Self {
             session: database.admin_conn(),
@@ -52,19 +35,22 @@ impl Population {
         };
         succeed(&mut population.dlock(&["setup"]));
         // The binary log is not needed, and writing it would take longer than filling the tables.
-        population.run("SET SESSION sql_log_bin=0");
+        population.session.run("SET SESSION sql_log_bin=0");
         let is_held = format!("number%{}=0", actions / held);
         for batch_start in (0..actions).step_by(BATCH as usize) {
             // Number 0 is `ACTION`.
             let (first, end) = (batch_start.max(1), actions.min(batch_start + BATCH));
-            population.run(&rows(&is_held, first, end));
-            population.run(&runs(first, end));
+            population.session.run(rows(&is_held, first, end));
+            population.session.run(runs(first, end));
         }
         let locks = format!(
             "SELECT SUM(GET_LOCK({LOCK_NAME},0)) FROM dlock_lock WHERE owner_id IS NOT NULL"
         );
         let locks: Option<u32> = population.session.first(locks);
         assert_eq!(locks, Some(held - 1), "number of queue locks");
+        for _ in 0..2 {
+            population.session.run(waiters(awaited));
+        }
         population
     }
 
@@ -77,10 +63,6 @@ impl Population {
     pub fn waiting(&self) -> usize {
         let query = format!("SELECT COUNT(*) FROM dlock_waiter WHERE action='{ACTION}'");
         self.database.value(query)
-    }
-
-    fn run(&mut self, statement: &str) {
-        self.session.run(statement);
     }
 }
 

@@ -24,12 +24,10 @@ pub fn inversions(expected: &[String], actual: &[String]) -> usize {
         .count()
 }
 
-/// Formats a duration in milliseconds.
 pub fn millis(time: Duration) -> String {
     format!("{:.2}", time.as_secs_f64() * 1000.0)
 }
 
-/// Formats a duration in seconds.
 pub fn seconds(time: Duration) -> String {
     format!("{:.2}", time.as_secs_f64())
 }

@@ -1,7 +1,5 @@
 //! A server with a database that has the tables of dlock.
 
-use mysql::prelude::FromRow;
-
 use super::{dlock, succeed};
 use crate::servers::{Database, Flavour, Server};
 
@@ -12,7 +10,6 @@ pub struct Site {
 }
 
 impl Site {
-    /// Starts a server with `options`.
     pub fn start(flavour: Flavour, options: &[&str]) -> Self {
         let server = Server::start(flavour, options);
         let database = server.database("bench");
@@ -22,10 +19,5 @@ impl Site {
 
     pub fn name(&self) -> &'static str {
         self.server.flavour().product()
-    }
-
-    /// Returns the rows that `query` selects.
-    pub fn rows<T: FromRow>(&self, query: &str) -> Vec<T> {
-        self.database.rows(query)
     }
 }

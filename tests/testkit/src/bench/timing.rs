@@ -85,13 +85,7 @@ pub fn table(page: &mut Page, records: &[Record], target: impl Fn(&str) -> Optio
         ]
     };
     let rows: Vec<_> = records.iter().map(row).collect();
-    let head = [
-        "whole process",
-        "median, ms",
-        "minimum",
-        "p10 to p90",
-        "ratio to the first row",
-        "target",
-    ];
-    page.table(&head, &rows);
+    let head = "whole process | median, ms | minimum | p10 to p90 | ratio to the first row | \
+        target";
+    page.table(head, &rows);
 }

@@ -6,7 +6,6 @@ use std::process::Command;
 
 use crate::proxy::{Kind, Proxy, Request};
 
-/// The packets that a client sent.
 #[derive(Debug, Default)]
 pub struct Traffic {
     pub connections: usize,

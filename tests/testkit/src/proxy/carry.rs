@@ -20,7 +20,6 @@ use super::{AcceptMode, Fault, Flow, Port, Session, local};
 /// The payload length of a TLS request, which is a login packet that ends after its fixed part.
 const TLS_REQUEST: usize = 32;
 
-/// Accepts connections until the process ends.
 pub(super) fn accept(shared: &Arc<Shared>, port: &Port, mut listener: TcpListener) {
     loop {
         let client = listener.accept();

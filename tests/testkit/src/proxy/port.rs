@@ -7,7 +7,6 @@ use rustix::fd::OwnedFd;
 use rustix::net::sockopt::{set_socket_reuseaddr, set_socket_reuseport};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, getsockname, listen, socket_with};
 
-/// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
 /// A reserved port. Dropping this value frees the port.

@@ -55,7 +55,6 @@ pub(super) struct Connection {
     pub(super) course: Mutex<ConnectionState>,
 }
 
-/// The current state of a connection.
 #[derive(Default)]
 pub(super) struct ConnectionState {
     pub(super) is_dead: bool,

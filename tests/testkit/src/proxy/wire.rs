@@ -10,7 +10,6 @@ const HEADER: usize = 4;
 /// The status flag that is set if another result of the same request follows.
 const MORE_RESULTS: u16 = 8;
 
-/// The kind of a dlock request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     TryAcquire,
@@ -18,13 +17,11 @@ pub enum Kind {
     Release,
     /// Sends the hand-off before the release.
     Handoff,
-    /// Adds a queue entry.
     Enqueue,
     /// Adds a queue entry and waits for the queue lock.
     WaitTurn,
     /// Reads the record and the queue.
     Get,
-    /// Any other query.
     Other,
 }
 
@@ -33,12 +30,10 @@ pub enum Kind {
 pub enum Request {
     Query(String),
     Quit,
-    /// Any other command, by its number.
     Other(u8),
 }
 
 impl Request {
-    /// Parses the request that starts with `payload`.
     pub fn of(payload: &[u8]) -> Self {
         match payload {
             [1] => Self::Quit,
@@ -100,7 +95,6 @@ pub(crate) fn error(number: u8, code: u16, text: &str) -> Vec<u8> {
     packet(number, &payload.concat())
 }
 
-/// Builds a packet with this sequence number and payload.
 pub fn packet(number: u8, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).expect("the packet is small");
     let mut packet = length.to_le_bytes()[..3].to_vec();
@@ -119,12 +113,10 @@ pub fn take(bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
     (bytes.len() >= end).then(|| bytes.drain(..end).collect())
 }
 
-/// Returns the sequence number of a packet.
 pub fn number(packet: &[u8]) -> u8 {
     packet[3]
 }
 
-/// Returns the payload of a packet.
 pub fn payload(packet: &[u8]) -> &[u8] {
     &packet[HEADER..]
 }
