@@ -49,13 +49,12 @@ pub(crate) fn open(
             kill: false,
             skip: Vec::new(),
         }));
-        match own.request(contender, &request).outcome {
-            Ok(Response::Sessions(left)) => {
-                if let Some(note) = left.found.note {
-                    return (session, note);
-                }
-            }
-            other => panic!("the server does not look for the session: {other:?}"),
+        let outcome = own.request(contender, &request).outcome;
+        let Ok(Response::Sessions(left)) = outcome else {
+            panic!("the server does not look for the session: {outcome:?}");
+        };
+        if let Some(note) = left.found.note {
+            return (session, note);
         }
     }
     panic!("dlock does not find the session")

@@ -1,10 +1,8 @@
-//! Runs sequences on the model and on a real server, and shortens a sequence for which the results differ.
+//! Runs sequences on the model and on a real server.
 
-use std::fmt;
 use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use testkit::arguments::concurrently;
 use testkit::servers::{Database, Server};
@@ -14,7 +12,7 @@ use crate::mutation::Variant;
 use crate::server::Rules;
 use crate::server_contender::Rewrite;
 use crate::server_side::ServerSide;
-use crate::step::{Sequence, Step};
+use crate::step::Sequence;
 
 /// Number of sequences that run concurrently on one server.
 const WORKERS: usize = 3;
@@ -24,9 +22,6 @@ const WORKERS: usize = 3;
 const CONFIRMATIONS: usize = 3;
 
 const MAX_RUNS: usize = 10;
-
-/// Maximum time to shorten a sequence. Each run takes seconds if a contender waits although it should not.
-const SHORTENING_LIMIT: Duration = Duration::from_mins(1);
 
 /// The two sides of a comparison: the model, with at most one broken rule, and the server, with at most one broken
 /// statement.
@@ -47,24 +42,9 @@ impl Subject {
     };
 }
 
-/// A sequence for which the model and the server have different results.
-pub(crate) struct Difference {
-    number: u64,
-    sequence: Sequence,
-    /// The results of the model and the server for the last step.
-    description: String,
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (sequence, description) = (&self.sequence, &self.description);
-        write!(f, "sequence {}:\n{sequence}{description}", self.number)
-    }
-}
-
-/// Runs the first `count` sequences of `seed` on `server` until the results of one differ. Returns None if all results are
-/// equal. Shortens the sequence whose results differ.
-pub(crate) fn compare(server: &Server, seed: u64, count: u64) -> Option<Difference> {
+/// Runs the first `count` sequences of `seed` on `server` until the results of one differ. Returns a description of the
+/// sequence up to the difference. None if all results are equal.
+pub(crate) fn compare(server: &Server, seed: u64, count: u64) -> Option<String> {
     let next = AtomicU64::new(0);
     let is_found = AtomicBool::new(false);
     let work = || {
@@ -74,16 +54,11 @@ pub(crate) fn compare(server: &Server, seed: u64, count: u64) -> Option<Differen
             if number >= count {
                 break;
             }
-            let sequence = Sequence::random(seed, number);
+            let mut sequence = Sequence::random(seed, number);
             if let Some((at, description)) = worker.first_difference(&sequence) {
                 is_found.store(true, Ordering::Relaxed);
-                let difference = Difference {
-                    number,
-                    sequence,
-                    description,
-                };
-                eprintln!("has different results, is being shortened: {difference}");
-                return Some(worker.shorten(difference, at));
+                sequence.steps.truncate(at + 1);
+                return Some(format!("sequence {number}:\n{sequence}{description}"));
             }
         }
         None
@@ -156,26 +131,6 @@ impl Worker {
         }
         (difference, is_late)
     }
-
-    /// Removes the steps and faults without which the results still differ. `at` is the index of the first step whose
-    /// results differ.
-    fn shorten(&mut self, mut difference: Difference, at: usize) -> Difference {
-        difference.sequence.steps.truncate(at + 1);
-        let began = Instant::now();
-        while began.elapsed() < SHORTENING_LIMIT {
-            let mut simpler = simplified(&difference.sequence).into_iter();
-            let shorter = simpler.find_map(|mut sequence| {
-                let (at, description) = self.first_difference(&sequence)?;
-                sequence.steps.truncate(at + 1);
-                Some((sequence, description))
-            });
-            let Some((sequence, description)) = shorter else {
-                break;
-            };
-            (difference.sequence, difference.description) = (sequence, description);
-        }
-        difference
-    }
 }
 
 /// Runs `sequence` on the model and the server. Returns the index of the first step whose results differ, and a description
@@ -211,28 +166,7 @@ fn run(
     None
 }
 
-/// Returns true if the leases of the contender with `owner_id` are in slots.
 fn has_slots(sequence: &Sequence, owner_id: u8) -> bool {
     let mut contenders = sequence.limits.iter().enumerate();
     contenders.any(|(index, limit)| owner_id_of(index) == owner_id && !limit.is_exclusive())
-}
-
-/// Returns all sequences that result from `sequence` if one step or one fault is removed.
-fn simplified(sequence: &Sequence) -> Vec<Sequence> {
-    let without_step = |at: usize| {
-        let mut shorter = sequence.clone();
-        shorter.steps.remove(at);
-        shorter
-    };
-    let without_fault = |at: usize| {
-        let mut simplified = sequence.clone();
-        match &mut simplified.steps[at] {
-            Step::Send(_, _, fault) if fault.is_some() => *fault = None,
-            _ => return None,
-        }
-        Some(simplified)
-    };
-    let steps = 0..sequence.steps.len();
-    let shorter = steps.clone().map(without_step);
-    shorter.chain(steps.filter_map(without_fault)).collect()
 }

@@ -4,8 +4,8 @@
 //! same responses and contain the same rows.
 //!
 //! `tests/model` checks the protocol on the model's server, so that server must behave like a real server. After each
-//! step of a sequence, the test compares the responses and the complete stored state of the action. If they differ, the
-//! test prints the shortest sequence that it found. To run more sequences: `make chaos SEQUENCES=20000 SEED=7`.
+//! step of a sequence, the test compares the responses and the complete stored state of the action. To run more sequences:
+//! `make chaos SEQUENCES=20000 SEED=7`.
 //!
 //! Not compared:
 //! - Columns that dlock only prints.
@@ -41,7 +41,6 @@ mod step;
 #[path = "../model/time.rs"]
 #[allow(dead_code, reason = "the model uses the other items")]
 mod time;
-mod translation;
 
 use std::sync::OnceLock;
 

@@ -56,7 +56,6 @@ struct Contender {
     token: u8,
     /// Number of the slot of the latest grant. Before the first grant, a number that no other contender has.
     slot: u32,
-    /// The version of the row that the contender last read.
     last_read: Version,
 }
 

@@ -19,7 +19,6 @@ pub(crate) const UNKNOWN: u8 = u8::MAX;
 /// Index of a contender, the text of its response, and a flag that is true if the request could have granted the lease.
 pub(crate) type ObservedResponse = (usize, String, bool);
 
-/// The responses of a step and the rows after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Observed {
     /// If a contender sent a request in this step, its response is the first one.
@@ -49,7 +48,6 @@ pub(crate) struct Rows {
     pub(crate) holder_locks: Vec<(u8, Session)>,
 }
 
-/// A row of `dlock_lock` or `dlock_slot`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LeaseRow {
     /// Number of the slot. 0 in `dlock_lock`.

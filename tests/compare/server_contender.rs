@@ -29,7 +29,6 @@ pub(crate) struct ServerContender {
     waiting: Option<JoinHandle<(Database, TimedResponse)>>,
 }
 
-/// A route to the server.
 struct Route {
     proxy: Proxy,
     database: Option<Database>,
@@ -51,7 +50,6 @@ impl ServerContender {
         }
     }
 
-    /// Connects to the server if there is no connection.
     pub(crate) fn connect(&mut self, contender: &Contender) {
         if self.current().is_none() {
             self.drop_connection();
@@ -134,10 +132,7 @@ impl ServerContender {
         }
         let database = route.database.as_mut();
         database.expect("no request is waiting").hang_up();
-        match is_up {
-            true => self.swap(),
-            false => None,
-        }
+        if is_up { self.swap() } else { None }
     }
 
     /// Switches to the other route, and ends the session that lingers there. The flow on the old route must already be
@@ -172,7 +167,6 @@ impl ServerContender {
         self.routes[1 - self.using].session
     }
 
-    /// Records that a session has ended.
     pub(crate) fn ended(&mut self, session: u64) {
         for route in &mut self.routes {
             if route.session == Some(session) {

@@ -2,12 +2,13 @@
 //! the rows.
 
 mod rows;
+mod translation;
 
 use std::thread;
 use std::time::{Duration, Instant};
 
+use dlock::lease::OwnerId;
 use dlock::lease::action::Action;
-use dlock::lease::{OwnerId, Token};
 use dlock::store::mysql::Database;
 use dlock::store::operator::{OperatorRequest, OperatorResult};
 use dlock::store::session::SessionNote;
@@ -15,7 +16,7 @@ use dlock::store::{
     Contender, DatabaseId, Holder, QueueEntry, QueueLock, Request, Response, Store, TimedResponse,
 };
 use mysql::Conn;
-use testkit::servers;
+use testkit::servers::{self, SESSIONS};
 use testkit::sql::Sql;
 
 use crate::command_session;
@@ -25,11 +26,6 @@ use crate::server::NUMBER_BYTE;
 use crate::server_contender::{Rewrite, ServerContender, direct};
 use crate::step::CONTENDERS;
 use crate::time::{TTL, ticks};
-use crate::translation::translated;
-
-/// Subquery that returns the sessions of a server and their states.
-const SESSIONS: &str = "(SELECT id,state FROM information_schema.processlist\
-     /*!80022 WHERE FALSE UNION ALL SELECT id,state FROM performance_schema.processlist*/) AS p";
 
 /// Maximum time to wait for an effect that normally takes a few milliseconds.
 const EFFECT_TIMEOUT: Duration = Duration::from_secs(8);
@@ -219,12 +215,11 @@ impl ServerSide {
         self.wait_until("the contender waits for the queue lock", |side| {
             let session = side.contenders[index].waiting_session().unwrap_or(0);
             let state =
-                format!("SELECT id FROM {SESSIONS} WHERE id={session} AND state='User lock'");
+                format!("SELECT id FROM {SESSIONS} AS s WHERE id={session} AND state='User lock'");
             side.admin.first::<u64>(&state).is_some()
         })
     }
 
-    /// Waits until a session has ended, and records its end.
     fn wait_and_record_end(&mut self, session: u64) -> Result<(), String> {
         self.wait_for_end(Some(session))?;
         for contender in &mut self.contenders {
@@ -237,7 +232,7 @@ impl ServerSide {
         let Some(session) = session else {
             return Ok(());
         };
-        let query = format!("SELECT id FROM {SESSIONS} WHERE id={session}");
+        let query = format!("SELECT id FROM {SESSIONS} AS s WHERE id={session}");
         self.wait_until("the session ends", |side| {
             side.admin.first::<u64>(&query).is_none()
         })
@@ -292,13 +287,6 @@ impl ServerSide {
         owner_id[..8].copy_from_slice(&self.serial.to_be_bytes());
         owner_id[NUMBER_BYTE] = number;
         OwnerId::new(owner_id)
-    }
-
-    /// Converts the owner ids and tokens of the model's request to those on the server.
-    fn translated(&self, request: &Request) -> Request {
-        let owner_id = |owner_id: OwnerId| self.owner_id(owner_id.bytes()[NUMBER_BYTE]);
-        let token = |token: Token| self.token(u8::try_from(token.0).expect("few grants"));
-        translated(request, owner_id, token, &self.command.1, self.database)
     }
 }
 

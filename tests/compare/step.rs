@@ -1,7 +1,6 @@
 //! Sequences of steps, and a generator of random sequences. Pure.
 //!
-//! A step is relative to the current state: for example, it refers to "the current version". It therefore remains valid
-//! when the search for a shorter sequence removes earlier steps.
+//! A step is relative to the current state: for example, it refers to "the current version".
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -38,13 +37,11 @@ pub(crate) enum Step {
     /// An operator pauses the action for this number of ticks.
     Pause(u8),
     Resume,
-    /// The server ends a contender's session.
     KillSession(usize),
     /// A contender drops its connection. The server does not detect this.
     DropConnection(usize),
     /// The server detects that a contender has dropped a connection.
     NoticeDrop(usize),
-    /// This number of ticks passes.
     AdvanceTime(u8),
 }
 
@@ -72,7 +69,6 @@ pub(crate) enum RequestKind {
     },
 }
 
-/// The version of the row that a take-over expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VersionChoice {
     Current,
@@ -103,7 +99,6 @@ pub(crate) enum LastReadChoice {
 /// The grant that a request contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GrantChoice {
-    /// The contender's latest grant.
     Own,
     /// The contender's owner id with the current token of its slot or, if it has none, of the row.
     OwnIdWithCurrentToken,

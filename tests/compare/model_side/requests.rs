@@ -46,7 +46,6 @@ impl ModelSide {
         })
     }
 
-    /// Returns true if the leases of a contender are in slots.
     fn has_limits(&self) -> bool {
         let owner_ids = (0..self.contenders.len()).map(owner_id_of);
         let mut limits = owner_ids.map(|owner_id| self.server.limit_of(owner_id));
