@@ -16,7 +16,7 @@ use crate::kill::kill;
 use crate::migration::{results, sleep_until, wait_for_end};
 use crate::observer::Observer;
 use crate::options::Options;
-use crate::start::{BEGIN, REPLICA, SOCKET};
+use crate::start::BEGIN;
 use crate::statements::{CREATE_PLANS, Cost, insert_plans};
 
 /// Name of these rounds in the report, and the action.
@@ -98,15 +98,12 @@ impl<'a> Alters<'a> {
     fn replica(&self, observer: &Observer, replica: usize) -> Dlock {
         let begin = std::env::current_exe().expect("the path of this program is known");
         let ttl = format!("{}s", self.options.scale.ttl.as_secs());
-        Dlock::of(&self.options.dlock, ["exec", "-a", NAME, "--ttl", &ttl])
+        let exec = Dlock::of(&self.options.dlock, ["exec", "-a", NAME, "--ttl", &ttl])
             .arg("--")
             .arg(begin)
             .arg(BEGIN)
-            .env("DLOCK_URL", self.app.dlock.url())
-            .env("DLOCK_OPT_VERBOSE", "true")
-            .env("MYSQL_PWD", &self.app.dlock.password)
-            .env(REPLICA, replica.to_string())
-            .env(SOCKET, &observer.socket)
+            .env("MYSQL_PWD", &self.app.dlock.password);
+        observer.observed(exec, &self.app, replica)
     }
 
     fn client(&self) -> Vec<String> {

@@ -45,10 +45,8 @@ impl KillKind {
 pub(crate) struct NextStart {
     pub(crate) replica: usize,
     pub(crate) after: Duration,
-    /// Sessions of the killed command that run a statement or have a transaction.
+    /// Sessions of the killed command that run a statement or have a transaction. An idle session is no failure.
     pub(crate) active: Vec<String>,
-    /// Number of sessions of the killed command that are idle.
-    pub(crate) idle: usize,
     /// Time from the kill to the last observation of a statement of the killed command. None if no statement was
     /// observed after the kill.
     pub(crate) last_active: Option<Duration>,
@@ -70,7 +68,6 @@ pub(crate) enum Fate {
 #[derive(Clone, Debug)]
 pub(crate) struct Replica {
     pub(crate) fate: Fate,
-    /// Exit status. None if a signal killed dlock.
     pub(crate) status: Option<i32>,
     /// False if the replica did not end before the test's timeout.
     pub(crate) has_ended: bool,

@@ -58,7 +58,8 @@ fn main() -> ExitCode {
 
 /// Runs on all flavours concurrently, and prints the summaries. Returns true if no round has failed.
 fn run_all(options: &Options) -> bool {
-    println!("{}", report::first_line(options));
+    let (seed, ttl, is_timed) = (options.seed, options.scale.ttl, options.is_timed);
+    println!("migrations: seed {seed}, ttl {ttl:?}, late starts are failures: {is_timed}");
     let mut all_hold = true;
     for tallies in concurrently(&options.flavours, |flavour| run_on(*flavour, options)) {
         all_hold &= tallies.is_ok();

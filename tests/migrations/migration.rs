@@ -17,7 +17,7 @@ use crate::checks::{Fate, KillKind, Replica, Round};
 use crate::kill::kill;
 use crate::observer::Observer;
 use crate::options::Options;
-use crate::start::{ADD_CURRENCY, ADD_CURRENCY_FAST, BEGIN, REPLICA, SOCKET};
+use crate::start::{ADD_CURRENCY, ADD_CURRENCY_FAST, BEGIN};
 use crate::statements::{Cost, add_currency, insert_plans};
 use crate::tool::Tool;
 
@@ -148,8 +148,9 @@ impl<'a> Migrations<'a> {
         let begin = std::env::current_exe().expect("the path of this program is known");
         let path = [stage.path("bin"), self.programs.clone()];
         let path = path.each_ref().map(|folder| folder.display().to_string());
-        let database = &app.dlock;
-        Dlock::of(Path::new("/usr/bin/env"), ["-C"])
+        let (database, ttl) = (&app.dlock, self.options.scale.ttl.as_secs());
+        let ttl = format!("{ttl}s");
+        let shell = Dlock::of(Path::new("/usr/bin/env"), ["-C"])
             .arg(stage.path("project"))
             .args(["sh", "-c"])
             .arg(self.tool.recipe(&format!("\"$BEGIN\" {BEGIN}")))
@@ -157,12 +158,7 @@ impl<'a> Migrations<'a> {
             .env("PATH", format!("{}:/usr/bin:/bin", path.join(":")))
             .env("HOME", stage.path(""))
             .env("NPM_CONFIG_UPDATE_NOTIFIER", "false")
-            .env("DLOCK_URL", database.url())
-            .env("DLOCK_OPT_VERBOSE", "true")
-            .env(
-                "DLOCK_OPT_TTL",
-                format!("{}s", self.options.scale.ttl.as_secs()),
-            )
+            .env("DLOCK_OPT_TTL", ttl)
             .env("DB_HOST", "127.0.0.1")
             .env("DB_PORT", database.port.to_string())
             .env("DB_USER", &database.user)
@@ -171,9 +167,8 @@ impl<'a> Migrations<'a> {
             .env("INSERT_PLANS", insert_plans(self.options.scale.rows))
             .env(ADD_CURRENCY, &self.add_currency)
             .env(ADD_CURRENCY_FAST, add_currency(1))
-            .env("TAG", "v1")
-            .env(REPLICA, replica.to_string())
-            .env(SOCKET, &observer.socket)
+            .env("TAG", "v1");
+        observer.observed(shell, app, replica)
     }
 
     /// Returns the differences between the database and the result of one successful run.

@@ -11,13 +11,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use mysql::Conn;
+use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
 use testkit::sql::Sql;
 
 use crate::app_database::AppDatabase;
 use crate::checks::NextStart;
 use crate::sessions::{Session, has_transaction, sessions};
-use crate::start::{self, Start};
+use crate::start::{self, REPLICA, SOCKET, Start};
 use crate::statements::is_add_currency;
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(5);
@@ -30,7 +31,7 @@ type HalfDone = Box<dyn Fn(&mut Conn) -> Option<String> + Send + Sync>;
 
 pub(crate) struct Observer {
     shared: Arc<Shared>,
-    pub(crate) socket: PathBuf,
+    socket: PathBuf,
     threads: [JoinHandle<()>; 2],
 }
 
@@ -92,6 +93,15 @@ impl Observer {
             socket,
             threads: [thread::spawn(sample), thread::spawn(listen)],
         }
+    }
+
+    /// Returns `dlock` as replica number `replica`, whose command reports its start to this observer.
+    pub(crate) fn observed(&self, dlock: Dlock, app: &AppDatabase, replica: usize) -> Dlock {
+        dlock
+            .env("DLOCK_URL", app.dlock.url())
+            .env("DLOCK_OPT_VERBOSE", "true")
+            .env(REPLICA, replica.to_string())
+            .env(SOCKET, &self.socket)
     }
 
     #[track_caller]
@@ -200,7 +210,6 @@ impl Shared {
             stop: stops.max(),
             last_active: last_active.and_then(|last| last.checked_duration_since(killed)),
             active: active.iter().map(Session::to_string).collect(),
-            idle: idle.len(),
             half_done: half_done.flatten(),
         });
         drop(state);

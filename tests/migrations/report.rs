@@ -9,27 +9,8 @@ use testkit::bench::host;
 use testkit::bench::sample::{percentile, seconds};
 use testkit::servers::Flavour;
 
-use crate::checks::{KillKind, NextStart, Round, WINDOW};
+use crate::checks::{KillKind, Round, WINDOW};
 use crate::options::Options;
-
-pub(crate) fn first_line(options: &Options) -> String {
-    let timed = match options.is_timed {
-        true => "a late start is a failure",
-        false => "durations are not checked",
-    };
-    let tools: Vec<&str> = options.tools.iter().map(|tool| tool.name).collect();
-    let scale = &options.scale;
-    format!(
-        "migrations: seed {}; {} rounds of each of {tools:?}, whose ALTER copies for {:?}; {} rounds of an ALTER of {:?}; \
-         ttl {:?}; {timed}",
-        options.seed,
-        options.rounds,
-        scale.migration_time(),
-        options.alters,
-        scale.alter_time,
-        scale.ttl
-    )
-}
 
 pub(crate) struct Tally {
     flavour: Flavour,
@@ -111,12 +92,11 @@ impl Tally {
             format!("{kind} {failed} of {all}")
         });
         let starts = || self.rounds.iter().filter_map(|round| round.next.as_ref());
-        let is_idle = |next: &NextStart| next.idle > 0;
         let allowed = self.rounds.iter().map(|round| round.allowed).max();
         let allowed = allowed.unwrap_or_default();
         format!(
             "{} on {}: {} of {} rounds without a failure (failed by kind: {}); {} with a statement of the killed command alive at the next \
-             start, {} with an idle session; {} killed within {WINDOW:?} of a commit without its record\n  from the kill \
+             start; {} killed within {WINDOW:?} of a commit without its record\n  from the kill \
              to the next start {} ({} s allowed, {} s if only dlock was killed, and the stop of the statement; {} late); from KILL, or the last statement, to the end of the \
              session {}\n",
             self.name,
@@ -125,7 +105,6 @@ impl Tally {
             self.rounds.len(),
             kinds.join(", "),
             self.count(Round::is_violated),
-            self.count(|round| round.next.as_ref().is_some_and(is_idle)),
             self.count(|round| round.window().is_some()),
             middle_and_longest(starts().map(|next| next.after)),
             seconds(allowed),

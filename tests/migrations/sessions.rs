@@ -4,6 +4,7 @@ use std::fmt;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
+use testkit::servers::SESSIONS;
 use testkit::sql::Sql;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,10 +44,7 @@ impl fmt::Display for Session {
 pub(crate) fn sessions(admin: &mut Conn, name: &str) -> Vec<Session> {
     let query = format!(
         "SELECT id, command, COALESCE(state, ''), COALESCE(info, '') \
-         FROM (SELECT id, command, state, info, db, user FROM information_schema.processlist\
-         /*!80022 WHERE FALSE UNION ALL \
-         SELECT id, command, state, info, db, user FROM performance_schema.processlist*/) AS s \
-         WHERE db = '{name}' AND user <> 'root' ORDER BY id"
+         FROM {SESSIONS} AS s WHERE db = '{name}' AND user <> 'root' ORDER BY id"
     );
     let sessions = admin.query_map(query, |(id, command, state, statement)| Session {
         id,

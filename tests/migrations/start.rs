@@ -78,7 +78,6 @@ pub(crate) fn listen(socket: &UnixListener, mut on_start: impl FnMut(Start) -> b
     }
 }
 
-/// Ends [`listen`] on the socket at this path.
 pub(crate) fn end(socket: &Path) {
     let mut stream = UnixStream::connect(socket).expect("the harness listens");
     writeln!(stream, "{END}").expect("the harness reads");

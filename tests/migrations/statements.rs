@@ -16,7 +16,6 @@ const SAMPLE_REPEATS: u32 = 1_000;
 pub(crate) const CREATE_PLANS: &str = "CREATE TABLE plans (id INT AUTO_INCREMENT PRIMARY KEY,\
     name VARCHAR(40) NOT NULL UNIQUE, price_cents INT NOT NULL)";
 
-/// The time that the server takes to compute digests.
 pub(crate) struct Cost {
     /// Time for one row and one repetition of the name.
     repeat: Duration,
