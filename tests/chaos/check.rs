@@ -44,7 +44,6 @@ impl Violation {
     }
 }
 
-/// A property as text, and its checker.
 pub(crate) type Property = (&'static str, fn(&Timeline) -> Vec<Violation>);
 
 pub(crate) const PROPERTIES: [Property; 10] = [

@@ -31,12 +31,7 @@ struct Lease {
 }
 
 impl Lease {
-    /// Updates the lease. `event` is None at the end of the events.
-    fn apply(&mut self, event: Option<&Value>) {
-        let Some(event) = event else {
-            self.told.get_or_insert(StopCause::EndOfEvents);
-            return;
-        };
+    fn apply(&mut self, event: &Value) {
         match event["event"].as_str() {
             Some("granted" | "renewed") => {
                 self.stop_at = millis(event, "stop_at_ms");
@@ -104,16 +99,13 @@ pub(crate) fn run_client(arguments: &[String]) -> ! {
         deadline: 0,
         told: None,
     };
-    lease.apply(Some(&granted));
+    lease.apply(&granted);
     let lease: &Mutex<Lease> = Box::leak(Box::new(Mutex::new(lease)));
     thread::spawn(move || {
-        loop {
-            let event = events.next();
-            locked(lease).apply(event.as_ref());
-            if event.is_none() {
-                return;
-            }
+        while let Some(event) = events.next() {
+            locked(lease).apply(&event);
         }
+        locked(lease).told.get_or_insert(StopCause::EndOfEvents);
     });
     let leases = Leases::read(|name| granted["env"][name].as_str().map(str::to_owned));
     let holder = Holder::new(folder, run, plan, leases);

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, RawFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -101,7 +101,12 @@ impl Contender<'_> {
         context.journal.record_of(Some(run), action, launched);
         let (deaf_file, has_ended) = (deaf_file(&context.folder, run), AtomicBool::new(false));
         thread::scope(|scope| {
-            scope.spawn(|| record_death(context, run, action, &fifo));
+            // The kernel reports a hangup only if a process has had the fifo open for writing.
+            scope.spawn(|| {
+                let mut hangup = [PollFd::new(&fifo, PollFlags::empty())];
+                while poll(&mut hangup, None).is_err() {}
+                context.journal.record_of(Some(run), action, Event::Dead);
+            });
             let stderr = scope.spawn(|| read_stderr(reader, &deaf_file, &has_ended));
             let status = child.wait().expect("dlock can be waited for");
             // A remaining process could keep the pipe open, so the time is read before the wait for the end of the
@@ -155,14 +160,6 @@ impl Contender<'_> {
         }
         dlock
     }
-}
-
-/// Records the death of the last process of the tree of `run`. The kernel reports a hangup only if a process has had
-/// the fifo open for writing.
-fn record_death(context: &RunContext, run: u64, action: &str, fifo: &OwnedFd) {
-    let mut hangup = [PollFd::new(fifo, PollFlags::empty())];
-    while poll(&mut hangup, None).is_err() {}
-    context.journal.record_of(Some(run), action, Event::Dead);
 }
 
 /// Returns the script that gets the lock with `dlock` and then works.

@@ -53,7 +53,6 @@ pub(crate) enum FaultKind {
     LateReply,
     /// The server executes one request, and the client receives an error in place of the response.
     ErrorReply,
-    /// All connections are reset (RST).
     ResetConnections,
     /// Each connection passes one byte per second in each direction.
     Drip,

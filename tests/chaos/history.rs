@@ -29,7 +29,6 @@ pub(crate) enum StopCause {
     Clock,
     /// dlock said so.
     Lost,
-    /// The events had ended.
     EndOfEvents,
     /// Another holder worked, or the store refused the token.
     Overlap,
@@ -63,12 +62,6 @@ pub(crate) struct Line {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub(crate) enum Event {
-    Began {
-        seed: u64,
-        flavour: String,
-        seconds: u64,
-    },
-    /// dlock was started.
     #[serde(rename = "asked")]
     Launched {
         parent: u32,
@@ -81,7 +74,6 @@ pub(crate) enum Event {
         parent: u32,
         alone: bool,
     },
-    /// The command will now write this count to the store.
     Counting {
         count: u64,
     },
@@ -114,10 +106,6 @@ pub(crate) enum Event {
         fault: u64,
         hit: bool,
     },
-    /// A fault of the schedule found no victim.
-    Missed {
-        kind: FaultKind,
-    },
     /// An operator's request has revoked the lease of the run.
     Revoked,
     /// A session of a program that is not a command of the action was checked. `is_alive` is false if the session has
@@ -132,7 +120,6 @@ pub(crate) enum Event {
         site: Option<String>,
         micros: Micros,
     },
-    /// The quiet phase, without faults, begins.
     Quiet,
     /// All contenders are served, or the time limit for serving them has expired.
     Overdue,
@@ -141,7 +128,6 @@ pub(crate) enum Event {
         pid: u32,
         words: String,
     },
-    /// The count in an action's store after the chaos run.
     Counter {
         count: u64,
     },

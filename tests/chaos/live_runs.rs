@@ -25,12 +25,10 @@ const RECOVERY: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// The nemeses inject faults.
     #[default]
     Faults,
     /// No new fault begins. The current faults end.
     Draining,
-    /// There are no faults.
     Quiet,
     Closed,
 }
@@ -38,7 +36,6 @@ pub(crate) enum Phase {
 #[derive(Default)]
 struct State {
     phase: Phase,
-    /// The runs of dlock that have not ended.
     runs: BTreeMap<u64, Run>,
     /// Start time of the latest command of each action.
     started: BTreeMap<String, Micros>,
@@ -78,15 +75,11 @@ impl LiveRuns {
         self.locked().phase == Phase::Closed
     }
 
-    pub(crate) fn has_faults(&self) -> bool {
-        self.locked().phase == Phase::Faults
-    }
-
     /// Waits for `duration`, or until the fault phase ends. Returns true if the fault phase has not ended.
     pub(crate) fn pause(&self, duration: Duration) -> bool {
         let wait = |state: &mut State| state.phase == Phase::Faults;
         drop((self.changed).wait_timeout_while(self.locked(), duration, wait));
-        self.has_faults()
+        self.locked().phase == Phase::Faults
     }
 
     pub(crate) fn wait_for_quiet(&self) {

@@ -6,7 +6,6 @@
 //! make chaos TOPOLOGY=galera                        test several servers (see `topology`)
 //! DLOCK_UNDER_TEST=path make chaos …                test the program at this path instead of the dlock built here
 //! make chaos ONLY=kill-parent,freeze-parent-long …  inject only these faults
-//! cargo test --test chaos -- --judge --folder=FOLDER  check the histories in FOLDER again
 //! ```
 //! The program exits with 1 if a property is violated. With `--worker`, the same program is the command that `dlock exec`
 //! runs, and with `--client`, it is the program that uses `dlock hold`.
@@ -47,7 +46,6 @@ use std::process::ExitCode;
 
 use options::Options;
 use testkit::arguments::{self, concurrently};
-use timeline::Timeline;
 use topology::Topology;
 
 fn main() -> ExitCode {
@@ -63,23 +61,15 @@ fn main() -> ExitCode {
 
 /// Runs on all topologies, and prints the reports. Returns true if all properties hold.
 fn run_all(options: &Options) -> bool {
-    let folder = options.folder.clone().unwrap_or_else(|| {
-        let name = format!("chaos-{}-{}", options.seed, std::process::id());
-        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
-    });
-    println!(
-        "chaos: seed {}, histories in {}",
-        options.seed,
-        folder.display()
-    );
+    let name = format!("chaos-{}-{}", options.seed, std::process::id());
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let (seed, shown) = (options.seed, folder.display());
+    println!("chaos: seed {seed}, histories in {shown}");
     let run = |topology: Topology| {
         let folder = folder.join(topology.to_string());
         let is_single = Topology::SINGLE.contains(&topology);
         let seconds = options.seconds.unwrap_or(if is_single { 20 } else { 15 });
-        let timeline = match options.only_checks {
-            true => Timeline::of(history::read(&folder)),
-            false => run::run(topology, seconds, options, &folder),
-        };
+        let timeline = run::run(topology, seconds, options, &folder);
         report::report(&timeline, topology, seconds, options, &folder)
     };
     let groups = options.topologies.iter();

@@ -39,7 +39,19 @@ struct Fault {
     at: Micros,
 }
 
-impl Nemesis<'_> {
+impl<'a> Nemesis<'a> {
+    pub(crate) const fn new(
+        context: &'a RunContext,
+        site: &'a Site,
+        action: Option<&'a str>,
+    ) -> Self {
+        Self {
+            context,
+            site,
+            action,
+        }
+    }
+
     /// Injects faults of `kinds` into the action until the fault phase ends.
     pub(crate) fn inject_faults(&self, kinds: &[FaultKind]) {
         let actions = [self.action().to_owned()];
@@ -57,11 +69,9 @@ impl Nemesis<'_> {
                     unreachable!("this fault affects a site, not an action")
                 }
             };
+            // Otherwise, the fault found no victim.
             if let Some(at) = started {
                 self.context.live_runs.wait_for_start(&actions, at);
-            } else if self.context.live_runs.has_faults() {
-                let missed = Event::Missed { kind: step.kind };
-                self.context.journal.record_of(None, self.action(), missed);
             }
         }
     }

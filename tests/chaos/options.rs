@@ -19,10 +19,6 @@ pub(crate) struct Options {
     /// Kinds of faults to inject. If the list is empty, all kinds are injected.
     pub(crate) only: Vec<FaultKind>,
     pub(crate) dlock: PathBuf,
-    /// Folder of the histories. None creates a folder in the target folder.
-    pub(crate) folder: Option<PathBuf>,
-    /// If true, the program starts no run, and only checks the histories in the folder again.
-    pub(crate) only_checks: bool,
 }
 
 impl Options {
@@ -45,8 +41,6 @@ impl Options {
                 .map(named)
                 .collect::<Result<_, _>>()?,
             dlock: dlock_under_test()?,
-            folder: arguments.text("--folder").map(PathBuf::from),
-            only_checks: arguments.has("--judge"),
         })
     }
 }

@@ -6,10 +6,10 @@
 use std::thread;
 use std::time::Duration;
 
+use mysql::Conn;
 use mysql::prelude::Queryable;
-use mysql::{Conn, Opts};
 use testkit::servers::Database;
-use testkit::sql::Sql;
+use testkit::sql::{Sql, connect};
 
 use crate::history::{Event, Micros, micros, now};
 use crate::run_context::RunContext;
@@ -55,8 +55,7 @@ fn commit(url: &str, purpose: Purpose) -> mysql::Result<()> {
         }
         _ => "",
     };
-    let mut connection = Conn::new(Opts::from_url(url)?)?;
-    connection.query_drop(format!("UPDATE probe SET beat=beat+1{condition}"))
+    connect(url)?.query_drop(format!("UPDATE probe SET beat=beat+1{condition}"))
 }
 
 pub(crate) fn set_up(connection: &mut Conn) {

@@ -90,7 +90,6 @@ pub(crate) fn report(
     (text, summary.is_empty())
 }
 
-/// Returns how often each value occurs.
 fn counts<T: Ord>(values: impl IntoIterator<Item = T>) -> BTreeMap<T, usize> {
     let mut counts = BTreeMap::new();
     for value in values {

@@ -1,6 +1,6 @@
 //! Executes a chaos run on one topology, from the start of the servers to the last line of the history.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::Path;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -37,11 +37,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 pub(crate) fn run(topology: Topology, seconds: u64, options: &Options, folder: &Path) -> Timeline {
     let context = RunContext::new(options.seed, folder, &options.dlock)
         .expect("the folder can be written to");
-    context.journal.record(Event::Began {
-        seed: options.seed,
-        flavour: topology.to_string(),
-        seconds,
-    });
     // A server with a fake clock starts slowly, so it starts beside the others.
     let (first, others) = topology.purposes().split_at(1);
     let start_all = |group: &[Purpose]| -> Vec<Running> {
@@ -88,7 +83,7 @@ pub(crate) fn run(topology: Topology, seconds: u64, options: &Options, folder: &
         let counter = Event::Counter { count };
         context.journal.record_of(None, &action, counter);
     }
-    context.remove_programs().expect("a folder can be removed");
+    fs::remove_dir_all(context.folder.join("programs")).expect("a folder can be removed");
     Timeline::of(read(&context.folder))
 }
 
@@ -119,12 +114,7 @@ fn start<'scope>(
             contenders.push(scope.spawn(move || contender.work()));
         }
         let kinds = wanted(purpose.kinds());
-        let action = Some(action.as_str());
-        let of_action = Nemesis {
-            context,
-            site,
-            action,
-        };
+        let of_action = Nemesis::new(context, site, Some(action));
         nemeses.push(scope.spawn(move || of_action.inject_faults(&kinds)));
     }
     let kinds = wanted(purpose.site_kinds());

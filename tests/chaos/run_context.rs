@@ -68,8 +68,4 @@ impl RunContext {
         dlock.env(MARK, &self.mark).stdin(Stdio::null());
         dlock
     }
-
-    pub(crate) fn remove_programs(&self) -> io::Result<()> {
-        fs::remove_dir_all(self.folder.join("programs"))
-    }
 }

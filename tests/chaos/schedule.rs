@@ -140,7 +140,6 @@ impl ExecOption {
         matches!(self, Self::NoHistory | Self::Fence | Self::Several)
     }
 
-    /// Returns the argument of run number `run` of `action`.
     pub(crate) fn argument(self, run: u64, action: &str) -> String {
         match self {
             Self::NoHistory => "--history=0".to_owned(),
@@ -176,11 +175,9 @@ pub(crate) enum Shape {
     Stubborn,
     /// A child and a grandchild in the worker's process group.
     Family,
-    /// A child in its own session.
     Apart,
     /// A grandchild in its own session, whose parent has exited.
     Daemon,
-    /// A shell with the worker as its child.
     Shell,
 }
 

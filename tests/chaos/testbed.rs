@@ -87,12 +87,10 @@ impl Purpose {
         self == Self::Processes
     }
 
-    /// Returns the kinds of faults that affect one action.
     pub(crate) fn kinds(self) -> Vec<FaultKind> {
         kinds_of(self.properties().2)
     }
 
-    /// Returns the kinds of faults that affect the whole site.
     pub(crate) fn site_kinds(self) -> Vec<FaultKind> {
         let mut kinds = kinds_of(self.properties().3);
         kinds.retain(|kind| match kind {

@@ -66,7 +66,6 @@ impl Run {
     }
 }
 
-/// The start of a run's command, with its token.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
     pub(crate) at: Micros,
@@ -237,7 +236,6 @@ impl Timeline {
         sum
     }
 
-    /// Returns true if the server of `site` had a fault within `from..to`.
     fn had_fault(&self, site: &str, from: Micros, to: Micros) -> bool {
         self.faults.values().any(|fault| {
             matches!(fault.kind.victim(), Victim::Server | Victim::Node)

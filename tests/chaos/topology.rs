@@ -10,7 +10,6 @@ use crate::testbed::Purpose;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString, VariantNames)]
 #[strum(serialize_all = "lowercase")]
 pub(crate) enum Topology {
-    /// Single servers of one flavour.
     MariaDb,
     MySql,
     /// A Galera cluster of three nodes. The contenders use all nodes.

@@ -12,10 +12,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mysql::prelude::Queryable;
-use mysql::{Conn, Opts};
-use rustix::process::{Pid, Signal, kill_process};
-use testkit::command::is_alive;
+use testkit::command::{is_alive, signal};
 use testkit::servers::{Database, Server};
+use testkit::sql::connect;
 
 pub(crate) use clock::Clocked;
 pub(crate) use galera::start as start_galera;
@@ -96,21 +95,13 @@ impl Machines for Server {
 
 /// Shuts the server down, and returns once its process has ended or [`SHUTDOWN`] has passed.
 fn shut_down(server: &Server) {
-    send(server, Signal::TERM);
+    signal(server.pid(), "TERM");
     let turn = Duration::from_millis(20);
     let mut left = SHUTDOWN;
     while is_alive(&server.pid().to_string()) && !left.is_zero() {
         thread::sleep(turn);
         left -= turn;
     }
-}
-
-/// Sends `signal` to the server. The script that started the server has not waited for the server process, so the
-/// kernel cannot have reused the process id.
-fn send(server: &Server, signal: Signal) {
-    let pid = i32::try_from(server.pid()).ok().and_then(Pid::from_raw);
-    let sent = kill_process(pid.expect("a server has a process id"), signal);
-    sent.expect("the server can be signalled");
 }
 
 /// Injects faults of `kinds` into `machines` until the fault phase ends. A fault ends when all nodes work again.
@@ -120,12 +111,7 @@ pub(crate) fn inject_faults(
     machines: &mut dyn Machines,
     kinds: &[FaultKind],
 ) {
-    let action = None;
-    let nemesis = Nemesis {
-        context,
-        site,
-        action,
-    };
+    let nemesis = Nemesis::new(context, site, None);
     for step in steps(context.seed, &site.name, kinds) {
         if !(context.live_runs).pause(step.pause + machines.min_pause()) {
             return;
@@ -144,9 +130,9 @@ pub(crate) fn inject_faults(
         };
         match step.kind {
             FaultKind::FreezeServer | FaultKind::FreezeNode => {
-                send(node, Signal::STOP);
+                signal(node.pid(), "STOP");
                 pause();
-                send(node, Signal::CONT);
+                signal(node.pid(), "CONT");
             }
             kind => {
                 if matches!(kind, FaultKind::RestartServer | FaultKind::RestartNode) {
@@ -187,7 +173,6 @@ fn close(context: &RunContext, site: &Site) -> bool {
 
 /// Returns the contenders with an entry in the queue. A contender reads the record before it joins the queue.
 fn queued(site: &Site) -> mysql::Result<Vec<String>> {
-    let url = site.nodes[0].url();
-    let mut connection = Conn::new(Opts::from_url(&url)?)?;
+    let mut connection = connect(&site.nodes[0].url())?;
     connection.query("SELECT CAST(holder AS CHAR) FROM dlock_waiter")
 }

@@ -4,12 +4,12 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use mysql::prelude::Queryable;
-use rustix::process::Signal;
 use testkit::clusters::{replicate, wait_replicated};
+use testkit::command::signal;
 use testkit::middle::Middle;
 use testkit::servers::{Database, Flavour, Server};
 
-use super::{Machines, send};
+use super::Machines;
 use crate::fault_kind::FaultKind;
 use crate::schedule::Step;
 
@@ -97,7 +97,7 @@ impl Machines for Pair {
             FaultKind::LosePrimary => {
                 replica.run("STOP REPLICA");
                 pause();
-                send(primary, Signal::KILL);
+                signal(primary.pid(), "KILL");
                 self.promote();
             }
             _ => primary.restart(),
