@@ -1,5 +1,6 @@
 //! Runs the checker, prints the size of the search, and returns the findings.
 
+use std::thread;
 use std::time::Instant;
 
 use stateright::{Checker, CheckerBuilder, Expectation, HasDiscoveries, Model};
@@ -28,24 +29,37 @@ impl Run {
     }
 }
 
-/// The findings of a search: the failed properties and the possible events by name, each with the steps that lead to it.
-pub(crate) struct Findings(Vec<(&'static str, Vec<String>)>);
+/// What a search has found: failed properties and possible events by name, each with the steps that lead to it.
+type Findings = Vec<(&'static str, Vec<String>)>;
 
-/// Searches all states of `run`. Stops at the first property that fails, and finds the shortest steps to it.
-pub(crate) fn check(name: &str, run: Run) -> Findings {
-    findings(name, builder(run, HasDiscoveries::AnyFailures).spawn_bfs())
+/// Searches all states of `run`. Asserts that no property fails and that all events in `possible` are found. Stops at the
+/// first property that fails, and prints the shortest steps to it.
+#[track_caller]
+pub(crate) fn assert_holds(run: Run, possible: &[&str]) {
+    let found = findings(&run, builder(run, HasDiscoveries::AnyFailures).spawn_bfs());
+    // A search stops at the first failure and may then miss possible events, so failures are reported first.
+    for property in run.properties() {
+        let failed = found.iter().find(|(name, _)| *name == property.name);
+        if let (Some((name, steps)), Expectation::Always) = (failed, property.expectation) {
+            panic!("failed property: {name}\n{}", steps.join(" "))
+        }
+    }
+    for name in possible {
+        let is_found = found.iter().any(|(found, _)| found == name);
+        assert!(is_found, "event not found: {name}");
+    }
 }
 
 /// Asserts that all properties in `failing` fail in `run`, and prints the steps to each failure. The steps may be long, so
 /// the search goes into the depth, which takes a tenth of the time.
-pub(crate) fn assert_broken(name: &str, run: Run, failing: &[&'static str]) {
-    let name = format!("{name}, {:?} and {:?}", run.variant, run.rules);
+#[track_caller]
+pub(crate) fn assert_broken(run: Run, failing: &[&'static str]) {
     let end = HasDiscoveries::AllOf(failing.iter().copied().collect());
-    let Findings(found) = findings(&name, builder(run, end).spawn_dfs());
+    let found = findings(&run, builder(run, end).spawn_dfs());
     for property in failing {
         let Some((_, steps)) = found.iter().find(|(found, _)| found == property) else {
             let found: Vec<_> = found.iter().map(|(name, _)| *name).collect();
-            panic!("{name}: property did not fail: {property}; found: {found:?}")
+            panic!("property did not fail: {property}; found: {found:?}; {run:?}")
         };
         println!("  failed after {} steps: {}", steps.len(), steps.join(" "));
     }
@@ -55,43 +69,23 @@ fn builder(run: Run, end: HasDiscoveries) -> CheckerBuilder<Run> {
     run.checker().threads(THREADS).finish_when(end)
 }
 
-fn findings(name: &str, checker: impl Checker<Run>) -> Findings {
+fn findings(run: &Run, checker: impl Checker<Run>) -> Findings {
     let start = Instant::now();
     let checker = checker.join();
+    let test = thread::current();
     println!(
-        "{name}: {} states, {} distinct states, depth {}, {:.1} s",
+        "{}, {:?} and {:?}: {} states, {} distinct states, depth {}, {:.1} s",
+        test.name().unwrap_or_default(),
+        run.variant,
+        run.rules,
         checker.state_count(),
         checker.unique_state_count(),
         checker.max_depth(),
         start.elapsed().as_secs_f64()
     );
     let found = checker.discoveries().into_iter().map(|(name, path)| {
-        let steps = path
-            .into_actions()
-            .into_iter()
-            .map(|step| format!("{step:?}"));
-        (name, steps.collect())
+        let steps = path.into_actions().into_iter();
+        (name, steps.map(|step| format!("{step:?}")).collect())
     });
-    Findings(found.collect())
-}
-
-impl Findings {
-    /// Asserts that no property failed and that all events in `possible` were found.
-    pub(crate) fn assert_holds(&self, possible: &[&str]) {
-        let properties = Run::sound().properties();
-        let is_property = |name: &str| {
-            let mut properties = properties.iter();
-            properties.any(|property| {
-                property.name == name && property.expectation == Expectation::Always
-            })
-        };
-        // A search stops at the first failure and may then miss possible events, so failures are reported first.
-        if let Some((name, steps)) = self.0.iter().find(|(name, _)| is_property(name)) {
-            panic!("failed property: {name}\n{}", steps.join(" "))
-        }
-        for name in possible {
-            let is_found = self.0.iter().any(|(found, _)| found == name);
-            assert!(is_found, "event not found: {name}");
-        }
-    }
+    found.collect()
 }

@@ -99,7 +99,7 @@ pub(crate) enum StopState {
     EarlierTick,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Connection {
     /// True until the server ends the session.
     pub(crate) alive: bool,
@@ -537,11 +537,8 @@ impl Client {
         let is_first = self.connection.is_none();
         let connection = self.connection.get_or_insert(Connection {
             alive: true,
-            stalled: StopState::None,
             last_received: now,
-            session_is_recorded: false,
-            pending: None,
-            previous: None,
+            ..Connection::default()
         });
         connection.pending = Some(PendingRequest {
             request: Arc::new(request),

@@ -68,7 +68,7 @@ use std::num::NonZeroU32;
 use dlock::lease::limit::Limit;
 use dlock::store::session::SessionPolicy;
 
-use crate::check::{assert_broken, check, size};
+use crate::check::{assert_broken, assert_holds, size};
 use crate::mutation::FaultKinds::{All, Breaks, Deaths, LateRenewals, Quits};
 use crate::mutation::FaultKinds::{StopsAndQuits, StopsAndStalls};
 use crate::mutation::{LostWrites, Run, Variant};
@@ -87,17 +87,17 @@ const ONE_FAULT: Run = Run::sound().faults(1);
 /// The faults are any two, and happen at any two times.
 #[test]
 fn two_dlock_processes_never_run_two_commands_despite_two_faults() {
-    let findings = check("two faults", Run::sound().faults(size(2, 1)).horizon(6));
-    // The second fault is a broken connection.
-    findings.assert_holds(size(&[OWN_CLOCK], &[]));
-    findings.assert_holds(&[
+    let mut events = vec![
         HANDED_OVER,
         HANDED_OFF,
         DEAD_TAKEN_OVER,
         ABANDONED_RELEASED,
         FROZEN_TAKEN_OVER,
         LOST_RESPONSE_SURVIVED,
-    ]);
+    ];
+    // The second fault is a broken connection.
+    events.extend(size(Some(OWN_CLOCK), None));
+    assert_holds(Run::sound().faults(size(2, 1)).horizon(6), &events);
 }
 
 /// The second dlock process of a client starts with the server state that the first process left.
@@ -105,13 +105,13 @@ fn two_dlock_processes_never_run_two_commands_despite_two_faults() {
 fn three_dlock_processes_never_run_two_commands_despite_one_fault() {
     let run = ONE_FAULT.processes([2, 1]).horizon(size(5, 4));
     let events = [HANDED_OVER, DEAD_TAKEN_OVER, LOST_RESPONSE_SURVIVED];
-    check("three processes", run).assert_holds(&events);
+    assert_holds(run, &events);
 }
 
 #[test]
 fn no_lease_is_lost_without_a_fault() {
     let run = Run::sound().faults(0).processes([2, 2]);
-    check("no fault", run).assert_holds(&[HANDED_OVER, HANDED_OFF]);
+    assert_holds(run, &[HANDED_OVER, HANDED_OFF]);
 }
 
 /// These runs have no other parameters than the variant, the number and kinds of the faults, and the last tick.
@@ -136,32 +136,35 @@ fn broken_variants_are_detected() {
             RELEASE_AFTER_DEATH,
         ),
     ] {
-        assert_broken("a variant", run.variant(variant), &[failing]);
+        assert_broken(run.variant(variant), &[failing]);
     }
-    let run = all(1, 5).variant(Variant::NoMonitor);
-    assert_broken("a variant", run, &[EXCLUSION, ROW_IS_HELD]);
-    let run = all(1, 5).variant(Variant::StartWithoutClockCheck);
-    let failing = [EXCLUSION, TOKEN_ORDER, DEAD_BY_DEADLINE];
-    assert_broken("a variant", run, &failing);
+    let run = all(1, 5);
+    assert_broken(run.variant(Variant::NoMonitor), &[EXCLUSION, ROW_IS_HELD]);
+    assert_broken(
+        run.variant(Variant::StartWithoutClockCheck),
+        &[EXCLUSION, TOKEN_ORDER, DEAD_BY_DEADLINE],
+    );
 }
 
 /// These servers have no other rule than the broken one.
 #[test]
 fn broken_rules_of_the_server_are_detected() {
-    let run = ONE_FAULT.rule(Rule::SessionIsNotUpdated).horizon(4);
-    assert_broken("the session stays", run, &[SESSION_KNOWN]);
-    let run = ONE_FAULT.rule(Rule::LostQueueLockIsHandOff);
-    assert_broken(
-        "the queue lock alone",
-        run.kinds(StopsAndStalls),
-        &[EXCLUSION],
-    );
-    let run = WITHOUT_QUEUE_LOCK.rule(Rule::ServerClockSuffices);
-    assert_broken(
-        "the server's clock alone",
-        run.faults(0).clock_steps(&[5]),
-        &[EXCLUSION],
-    );
+    let by_clock = WITHOUT_QUEUE_LOCK.faults(0).clock_steps(&[5]);
+    for (rule, run, failing) in [
+        (
+            Rule::SessionIsNotUpdated,
+            ONE_FAULT.horizon(4),
+            SESSION_KNOWN,
+        ),
+        (
+            Rule::LostQueueLockIsHandOff,
+            ONE_FAULT.kinds(StopsAndStalls),
+            EXCLUSION,
+        ),
+        (Rule::ServerClockSuffices, by_clock, EXCLUSION),
+    ] {
+        assert_broken(run.rule(rule), &[failing]);
+    }
 }
 
 /// A process with several locks holds one of them without a command, and renews it, while it waits for the next one.
@@ -172,7 +175,7 @@ fn lease_that_is_held_before_its_command_never_allows_a_second_command() {
         run.faults(1).revocations(1),
         run.faults(0).clock_steps(&[6]),
     ] {
-        check("lease without a command", run).assert_holds(&[HANDED_OVER]);
+        assert_holds(run, &[HANDED_OVER]);
     }
 }
 
@@ -181,16 +184,19 @@ fn lease_that_is_held_before_its_command_never_allows_a_second_command() {
 fn no_command_runs_beside_more_commands_than_its_limit_allows() {
     for limits in [[Limit::ONE, Limit::NONE], [Limit::NONE, Limit::ONE]] {
         let run = ONE_FAULT.limits(limits).horizon(size(6, 5));
-        check("shared and exclusive", run).assert_holds(&[
-            HANDED_OVER,
-            DEAD_TAKEN_OVER,
-            FROZEN_TAKEN_OVER,
-            LOST_RESPONSE_SURVIVED,
-        ]);
-        check("without named locks", run.rule(Rule::NoQueueLock)).assert_holds(&[HANDED_OVER]);
+        assert_holds(
+            run,
+            &[
+                HANDED_OVER,
+                DEAD_TAKEN_OVER,
+                FROZEN_TAKEN_OVER,
+                LOST_RESPONSE_SURVIVED,
+            ],
+        );
+        assert_holds(run.rule(Rule::NoQueueLock), &[HANDED_OVER]);
     }
     let run = SLOTS.kinds(All).faults(1).horizon(size(4, 2));
-    check("slots", run).assert_holds(&[HANDED_OVER, SHARED_RUN, LOST_RESPONSE_SURVIVED]);
+    assert_holds(run, &[HANDED_OVER, SHARED_RUN, LOST_RESPONSE_SURVIVED]);
 }
 
 /// The faults of the other runs beside a lease in a slot.
@@ -198,16 +204,16 @@ fn no_command_runs_beside_more_commands_than_its_limit_allows() {
 fn limits_hold_after_a_clock_that_is_set_or_with_a_third_process() {
     let shared = ONE_FAULT.limits([Limit::ONE, Limit::NONE]);
     let run = shared.horizon(size(5, 3)).processes([2, 1]);
-    check("three processes", run).assert_holds(&[HANDED_OVER, DEAD_TAKEN_OVER]);
+    assert_holds(run, &[HANDED_OVER, DEAD_TAKEN_OVER]);
     let run = shared.horizon(size(5, 3)).clock_steps(&[6]);
-    check("a clock that is set", run.kinds(StopsAndQuits)).assert_holds(&[HANDED_OVER]);
+    assert_holds(run.kinds(StopsAndQuits), &[HANDED_OVER]);
 }
 
 #[test]
 fn limits_hold_after_a_fail_over_that_loses_grants_of_slots() {
     for limits in [[Limit::NONE, Limit::ONE], [Limit::NONE, TWO]] {
         let run = AFTER_FAIL_OVER.limits(limits).horizon(3);
-        check("a fail-over", run.faults(size(1, 0))).assert_holds(&[HANDED_OVER, GRANT_REASSERTED]);
+        assert_holds(run.faults(size(1, 0)), &[HANDED_OVER, GRANT_REASSERTED]);
     }
 }
 
@@ -215,9 +221,9 @@ fn limits_hold_after_a_fail_over_that_loses_grants_of_slots() {
 fn noted_statements_of_dead_holders_count_for_the_limits() {
     for limits in [[Limit::ONE, Limit::NONE], [Limit::NONE, Limit::ONE]] {
         let run = WITH_STATEMENT.limits(limits);
-        check("a statement and limits", run.until(3)).assert_holds(&[HANDED_OVER, NOTE_REMOVED]);
+        assert_holds(run.until(3), &[HANDED_OVER, NOTE_REMOVED]);
         let broken = run.variant(Variant::EarlierStatementsIgnored);
-        assert_broken("a note is ignored", broken, &[STATEMENTS_WITHIN_LIMIT]);
+        assert_broken(broken, &[STATEMENTS_WITHIN_LIMIT]);
     }
 }
 
@@ -226,16 +232,16 @@ fn noted_statements_of_dead_holders_count_for_the_limits() {
 fn note_in_a_slot_outlives_the_next_holder() {
     let run = WITH_STATEMENT.limits([Limit::ONE, Limit::NONE]);
     let run = run.processes([2, 1]).faults(2).kinds(Quits);
-    check("a note outlives a holder", run.until(2)).assert_holds(&[HANDED_OVER, NOTE_REMOVED]);
+    assert_holds(run.until(2), &[HANDED_OVER, NOTE_REMOVED]);
     let broken = run.rule(Rule::NotedSlotsAreNotMarked);
-    assert_broken("slots are not marked", broken, &[STATEMENTS_WITHIN_LIMIT]);
+    assert_broken(broken, &[STATEMENTS_WITHIN_LIMIT]);
 }
 
 #[test]
 fn broken_rules_of_limits_are_detected() {
     let beside_one = SLOTS.limits([Limit::NONE, Limit::ONE]).earlier_holder(None);
-    check("slots without faults", SLOTS).assert_holds(&[]);
-    check("a free record beside no slot", beside_one).assert_holds(&[]);
+    assert_holds(SLOTS, &[]);
+    assert_holds(beside_one, &[]);
     let dead = beside_one.faults(1).horizon(6).clock_steps(&[6]);
     for (rule, run, failing) in [
         (Rule::OnlyOwnLimitCounts, SLOTS, EXCLUSION),
@@ -243,7 +249,7 @@ fn broken_rules_of_limits_are_detected() {
         (Rule::SharedRecordIsFree, beside_one, EXCLUSION),
         (Rule::DeadSlotMayBeRenewed, dead, ROW_IS_HELD),
     ] {
-        assert_broken("a rule of limits", run.rule(rule), &[failing]);
+        assert_broken(run.rule(rule), &[failing]);
     }
 }
 
@@ -264,18 +270,18 @@ const TWO: Limit = match NonZeroU32::new(2) {
 #[test]
 fn program_with_a_published_deadline_never_works_beside_the_next_command() {
     let programs = ONE_FAULT.holds(true).horizon(7);
-    check("programs", programs.until(5)).assert_holds(&[HANDED_OVER, FROZEN_TAKEN_OVER]);
+    assert_holds(programs.until(5), &[HANDED_OVER, FROZEN_TAKEN_OVER]);
     let run = programs.limits([Limit::NONE, Limit::ONE]).until(5);
-    check("programs and slots", run).assert_holds(&[HANDED_OVER]);
+    assert_holds(run, &[HANDED_OVER]);
     let run = programs.revocations(1);
-    check("programs and an operator", run.until(5)).assert_holds(&[HANDED_OVER, REVOKED_RELEASED]);
+    assert_holds(run.until(5), &[HANDED_OVER, REVOKED_RELEASED]);
     for variant in [
         // The program does not compare the deadline with its clock.
         Variant::NoMonitor,
         Variant::DeadlineFromResponse,
         Variant::ReleasedAtLoss,
     ] {
-        assert_broken("programs", run.variant(variant), &[EXCLUSION]);
+        assert_broken(run.variant(variant), &[EXCLUSION]);
     }
 }
 
@@ -284,82 +290,91 @@ fn program_with_a_published_deadline_never_works_beside_the_next_command() {
 fn waiters_are_served_in_order_although_connections_break() {
     let queue = Run::sound().earlier_holder(Some(Limit::ONE)).kinds(Breaks);
     let queue = queue.horizon(5);
-    check("a queue", queue.until(4)).assert_holds(&[PASSER_SERVED]);
+    assert_holds(queue.until(4), &[PASSER_SERVED]);
     for (rule, failing) in [
         (Rule::MarksAreMissing, IN_ORDER),
         (Rule::PassesAreForgotten, PASSED_ONCE),
     ] {
-        assert_broken("a queue", queue.rule(rule), &[failing]);
+        assert_broken(queue.rule(rule), &[failing]);
     }
 }
 
 #[test]
 fn revoked_lease_never_allows_a_second_command() {
     let run = ONE_FAULT.revocations(1);
-    check("an operator", run.horizon(size(6, 4))).assert_holds(&[
-        HANDED_OVER,
-        LOST_RESPONSE_SURVIVED,
-        REVOKED_RELEASED,
-        UNKNOWN_GRANT_RELEASED,
-    ]);
+    assert_holds(
+        run.horizon(size(6, 4)),
+        &[
+            HANDED_OVER,
+            LOST_RESPONSE_SURVIVED,
+            REVOKED_RELEASED,
+            UNKNOWN_GRANT_RELEASED,
+        ],
+    );
     let broken = run
         .variant(Variant::RevokedIsHeld)
         .rule(Rule::RevokedIsHeld);
-    assert_broken("revoked is held", broken.horizon(4), &[REVOKED_NOT_RENEWED]);
+    assert_broken(broken.horizon(4), &[REVOKED_NOT_RENEWED]);
     let without_fault = run.faults(0);
     for variant in [Variant::ExitStatusTrusted, Variant::ChangedRowsTrusted] {
         let broken = without_fault.variant(variant).horizon(4);
-        assert_broken("an operator", broken, &[NO_FALSE_SUCCESS]);
+        assert_broken(broken, &[NO_FALSE_SUCCESS]);
     }
     // The queue lock does not work. Otherwise, the holder would keep it and prevent a second grant.
     let broken = without_fault
         .variant(Variant::FreedByOperator)
         .rule(Rule::NoQueueLock);
-    assert_broken("freed by an operator", broken, &[EXCLUSION]);
+    assert_broken(broken, &[EXCLUSION]);
 }
 
 /// A read over a new connection may fail, or find another server although the address has not moved.
 #[test]
 fn checks_of_the_address_never_allow_a_second_command() {
     let run = ONE_FAULT.checks_address(true).horizon(size(5, 4));
-    check("checks of the address", run).assert_holds(&[
-        HANDED_OVER,
-        HANDED_OFF,
-        DEAD_TAKEN_OVER,
-        LOST_RESPONSE_SURVIVED,
-    ]);
+    assert_holds(
+        run,
+        &[
+            HANDED_OVER,
+            HANDED_OFF,
+            DEAD_TAKEN_OVER,
+            LOST_RESPONSE_SURVIVED,
+        ],
+    );
 }
 
 /// In this run, each command runs with `--once`, and may fail.
 #[test]
 fn command_with_once_never_starts_after_a_success() {
     let once = ONE_FAULT.once(true).horizon(5);
-    check("once", once).assert_holds(&[HANDED_OVER, GRANTED_THOUGH_DONE]);
+    assert_holds(once, &[HANDED_OVER, GRANTED_THOUGH_DONE]);
     let broken = once.variant(Variant::SuccessAfterReadIgnored);
-    assert_broken("a success is ignored", broken, &[NOT_RUN_AGAIN]);
+    assert_broken(broken, &[NOT_RUN_AGAIN]);
 }
 
 /// In this run, the server refuses to write the history.
 #[test]
 fn lease_is_released_although_the_history_cannot_be_written() {
     let run = ONE_FAULT.rule(Rule::HistoryIsRefused).horizon(5);
-    check("no history", run).assert_holds(&[HANDED_OVER]);
+    assert_holds(run, &[HANDED_OVER]);
     let broken = run.variant(Variant::HistoryRequired);
-    assert_broken("a required history", broken, &[RELEASED_BY_HOLDER]);
+    assert_broken(broken, &[RELEASED_BY_HOLDER]);
 }
 
 /// In this run, an operator may remove the row at any time at which nobody uses it.
 #[test]
 fn removed_row_never_makes_a_token_smaller() {
     let run = ONE_FAULT.prunes(1).horizon(6);
-    check("a removed row", run).assert_holds(&[
-        HANDED_OVER,
-        LOST_RESPONSE_SURVIVED,
-        DEAD_TAKEN_OVER,
-        UNKNOWN_GRANT_RELEASED,
-    ]);
+    assert_holds(
+        run,
+        &[
+            HANDED_OVER,
+            LOST_RESPONSE_SURVIVED,
+            DEAD_TAKEN_OVER,
+            UNKNOWN_GRANT_RELEASED,
+        ],
+    );
     let broken = run.rule(Rule::LowestTokenIsMissing);
-    assert_broken("no lowest token", broken, &[TOKEN_ORDER]);
+    assert_broken(broken, &[TOKEN_ORDER]);
 }
 
 /// In this run, a command may start a statement on the server, which outlives the command and all dlock processes.
@@ -368,12 +383,12 @@ fn noted_statement_never_outlives_the_start_of_the_next_command() {
     for policies in [[SessionPolicy::Kill; 2], [SessionPolicy::Wait; 2]] {
         let run = WITH_STATEMENT.policies(policies).horizon(size(6, 5));
         let events = [HANDED_OVER, EARLIER_STATEMENT_ENDED, ABANDONED_RELEASED];
-        check("a statement", run).assert_holds(&events);
+        assert_holds(run, &events);
     }
     // The holder ends the statement of its own command while its connection has a fault.
     let run = WITH_STATEMENT.kinds(All).horizon(size(4, 3));
     let events = [HANDED_OVER, OWN_STATEMENT_ENDED];
-    check("a statement and faults of connections", run).assert_holds(&events);
+    assert_holds(run, &events);
 }
 
 /// The client that ignores sessions removes no note, so the third command waits for the statement of the first.
@@ -381,42 +396,27 @@ fn noted_statement_never_outlives_the_start_of_the_next_command() {
 fn client_that_ignores_sessions_does_not_remove_the_note() {
     let policies = [SessionPolicy::Kill, SessionPolicy::Ignore];
     let run = WITH_STATEMENT.policies(policies).processes([2, 1]);
-    check("a client that ignores", run.kinds(Quits).horizon(3)).assert_holds(&[HANDED_OVER]);
+    assert_holds(run.kinds(Quits).horizon(3), &[HANDED_OVER]);
 }
 
 #[test]
 fn statement_of_a_successful_command_is_not_killed() {
     let run = WITH_STATEMENT.processes([2, 1]).faults(0).horizon(4);
-    check("a successful command", run).assert_holds(&[HANDED_OVER, OWN_STATEMENT_ENDED]);
+    assert_holds(run, &[HANDED_OVER, OWN_STATEMENT_ENDED]);
 }
 
 /// The last run shows a limit: a renewal that the server executes late, after a newer renewal, removes the sessions that
 /// only the newer one has noted. The next renewal notes them again.
 #[test]
 fn noted_statement_that_is_ignored_or_removed_is_detected() {
-    for (name, run) in [
-        (
-            "a contender does not wait",
-            WITH_STATEMENT.variant(Variant::EarlierStatementsIgnored),
-        ),
-        (
-            "a release whose wait for statements a signal has ended removes the note",
-            WITH_STATEMENT.variant(Variant::NoteRemovedTooEarly),
-        ),
-        (
-            "a grant removes the note",
-            WITH_STATEMENT.rule(Rule::GrantRemovesNote),
-        ),
-        (
-            "a late renewal removes the note",
-            WITH_STATEMENT
-                .statements(2)
-                .faults(2)
-                .kinds(LateRenewals)
-                .horizon(2),
-        ),
+    let late = WITH_STATEMENT.statements(2).faults(2).kinds(LateRenewals);
+    for run in [
+        WITH_STATEMENT.variant(Variant::EarlierStatementsIgnored),
+        WITH_STATEMENT.variant(Variant::NoteRemovedTooEarly),
+        WITH_STATEMENT.rule(Rule::GrantRemovesNote),
+        late.horizon(2),
     ] {
-        assert_broken(name, run, &[STATEMENTS_ENDED]);
+        assert_broken(run, &[STATEMENTS_ENDED]);
     }
 }
 
@@ -433,7 +433,7 @@ fn clock_jump_of_the_server_never_allows_a_second_holder() {
     for clock_steps in [&[7, -7], &[-7, 7]] {
         let run = ONE_FAULT.kinds(StopsAndQuits).clock_steps(clock_steps);
         let events = [HANDED_OVER, FROZEN_TAKEN_OVER];
-        check("clock jumps", run.horizon(size(7, 5))).assert_holds(&events);
+        assert_holds(run.horizon(size(7, 5)), &events);
     }
 }
 
@@ -442,9 +442,9 @@ fn clock_jump_of_the_server_never_allows_a_second_holder() {
 #[test]
 fn clock_jump_without_the_queue_lock_of_the_holder_allows_a_second_holder() {
     let run = ONE_FAULT.clock_steps(&[7]);
-    assert_broken("a clock jump and a broken connection", run, &[EXCLUSION]);
+    assert_broken(run, &[EXCLUSION]);
     let run = run.faults(0).rule(Rule::NoQueueLock);
-    assert_broken("a clock jump and no queue lock", run, &[EXCLUSION]);
+    assert_broken(run, &[EXCLUSION]);
 }
 
 /// In this run, waiters poll the row.
@@ -452,7 +452,7 @@ fn clock_jump_without_the_queue_lock_of_the_holder_allows_a_second_holder() {
 fn properties_hold_without_named_locks_if_the_clock_is_not_set() {
     let run = WITHOUT_QUEUE_LOCK.faults(1).horizon(6);
     let events = [HANDED_OVER, DEAD_TAKEN_OVER, LOST_RESPONSE_SURVIVED];
-    check("no queue lock", run).assert_holds(&events);
+    assert_holds(run, &events);
 }
 
 const WITHOUT_QUEUE_LOCK: Run = Run::sound().rule(Rule::NoQueueLock);
@@ -461,21 +461,15 @@ const WITHOUT_QUEUE_LOCK: Run = Run::sound().rule(Rule::NoQueueLock);
 #[test]
 fn fail_over_that_loses_a_grant_never_allows_a_second_command() {
     let without_fault = AFTER_FAIL_OVER.faults(0);
-    for (name, run) in [
-        ("a fail-over", AFTER_FAIL_OVER.faults(size(1, 0))),
-        (
-            "a fail-over, two processes",
-            without_fault.processes([2, 1]).horizon(size(8, 5)),
-        ),
-        (
-            "a fail-over, no queue lock",
-            without_fault.rule(Rule::NoQueueLock),
-        ),
+    for run in [
+        AFTER_FAIL_OVER.faults(size(1, 0)),
+        without_fault.processes([2, 1]).horizon(size(8, 5)),
+        without_fault.rule(Rule::NoQueueLock),
     ] {
-        check(name, run).assert_holds(&[HANDED_OVER, LOST_GRANT_OUTWAITED, GRANT_REASSERTED]);
+        assert_holds(run, &[HANDED_OVER, LOST_GRANT_OUTWAITED, GRANT_REASSERTED]);
     }
     let broken = AFTER_FAIL_OVER.variant(Variant::DatabaseIgnored);
-    assert_broken("the database is ignored", broken, &[EXCLUSION]);
+    assert_broken(broken, &[EXCLUSION]);
 }
 
 /// In this run, a backup of a cluster is restored. A contender notices the loss of each grant that it has read. This is a
@@ -484,9 +478,11 @@ fn fail_over_that_loses_a_grant_never_allows_a_second_command() {
 #[test]
 fn restored_backup_allows_a_second_command_only_without_unknown_renewals() {
     let run = AFTER_FAIL_OVER.lost_writes(LostWrites::Restore);
-    check("a restored backup", run.faults(size(1, 0)).horizon(3))
-        .assert_holds(&[HANDED_OVER, GRANT_REASSERTED]);
-    assert_broken("a backup with an old lease", run.faults(0), &[EXCLUSION]);
+    assert_holds(
+        run.faults(size(1, 0)).horizon(3),
+        &[HANDED_OVER, GRANT_REASSERTED],
+    );
+    assert_broken(run.faults(0), &[EXCLUSION]);
 }
 
 /// The first client runs two processes, so a waiter can read the grant of the second one only for a reminder.
@@ -494,10 +490,9 @@ fn restored_backup_allows_a_second_command_only_without_unknown_renewals() {
 fn restored_backup_without_a_grant_of_a_reminder_never_allows_a_second_command() {
     let run = AFTER_FAIL_OVER.lost_writes(LostWrites::Restore);
     let run = run.reminders(true).processes([2, 1]).horizon(3);
-    check("a restored backup and reminders", run.until(1))
-        .assert_holds(&[HANDED_OVER, LOST_GRANT_OUTWAITED]);
+    assert_holds(run.until(1), &[HANDED_OVER, LOST_GRANT_OUTWAITED]);
     let broken = run.variant(Variant::RemindersForgotten);
-    assert_broken("reminders are only displayed", broken, &[EXCLUSION]);
+    assert_broken(broken, &[EXCLUSION]);
 }
 
 #[test]
@@ -505,7 +500,7 @@ fn attempt_on_an_older_row_is_detected() {
     for lost_writes in [LostWrites::FailOver, LostWrites::Restore] {
         let run = AFTER_FAIL_OVER.lost_writes(lost_writes).horizon(3);
         let broken = run.rule(Rule::LastReadIsIgnored);
-        assert_broken("the last read is ignored", broken, &[EXCLUSION]);
+        assert_broken(broken, &[EXCLUSION]);
     }
 }
 

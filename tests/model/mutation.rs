@@ -95,109 +95,68 @@ pub(crate) enum LostWrites {
     Restore,
 }
 
-#[allow(
-    clippy::struct_excessive_bools,
-    reason = "each flag is an independent part of a run"
-)]
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Run {
-    pub(crate) variant: Variant,
-    pub(crate) rules: Rules,
-    /// The last tick of the run.
-    pub(crate) horizon: Tick,
-    /// Maximum number of dlock processes of each client. A client runs one process at a time.
-    pub(crate) processes: [u8; 2],
-    /// Maximum number of faults. A fault can have any of the kinds and happen at any time.
-    pub(crate) faults: u8,
-    pub(crate) kinds: FaultKinds,
-    /// Clock jumps of the server, in ticks. The jumps happen in this order, each at any time and at most once.
-    pub(crate) clock_steps: &'static [i8],
-    /// Maximum number of leases that an operator revokes. The operator can revoke a lease at any time.
-    pub(crate) revocations: u8,
-    /// Maximum number of times that an operator removes the row while nobody uses it.
-    pub(crate) prunes: u8,
-    /// Maximum number of statements that commands start on the server.
-    pub(crate) statements: u8,
-    /// How the database loses its latest writes.
-    pub(crate) lost_writes: LostWrites,
-    /// True if dlock reads the record over a new connection: a contender before its command starts, and a holder while it
-    /// runs. A read that fails, or that shows a record without the lease although the lease exists, is a fault.
-    pub(crate) checks_address: bool,
-    /// True if waiters read the record for reminders, on another connection. The database then loses no grant that a
-    /// waiter has not read.
-    pub(crate) reminders: bool,
-    /// The limit of a third client that has a lease at the start. It ends at any time. None if there is no such client.
-    pub(crate) earlier_holder: Option<Limit>,
-    /// What each client does with the sessions of its command.
-    pub(crate) policies: [SessionPolicy; 2],
-    /// True if each command runs with `--once`. A command may then fail.
-    pub(crate) once: bool,
-    /// The limit of each client's leases.
-    pub(crate) limits: [Limit; 2],
-    /// True if each client is a `dlock hold`, so each command is a program that dlock cannot stop: it compares the published
-    /// deadline with its clock, and notices neither the loss of the lease nor the death of dlock.
-    pub(crate) holds: bool,
-    /// True if a process that was granted the lease may wait for other locks before it starts its command.
-    pub(crate) waits_for_others: bool,
-}
-
-impl Run {
-    /// Returns the parameters of the unbroken protocol on a correct server.
-    pub(crate) const fn sound() -> Self {
-        Self {
-            variant: Variant::Sound,
-            rules: Rules::NONE,
-            horizon: 9,
-            processes: [1, 1],
-            faults: 2,
-            kinds: FaultKinds::All,
-            clock_steps: &[],
-            revocations: 0,
-            prunes: 0,
-            statements: 0,
-            lost_writes: LostWrites::Never,
-            checks_address: false,
-            reminders: false,
-            earlier_holder: None,
-            policies: [SessionPolicy::Ignore; 2],
-            once: false,
-            limits: [Limit::ONE; 2],
-            holds: false,
-            waits_for_others: false,
+/// Defines [`Run`] with the values of [`Run::sound`], and for each field a method that returns the run with another value
+/// in this field.
+macro_rules! run {
+    ($($(#[$doc:meta])* $field:ident: $type:ty = $value:expr,)*) => {
+        #[allow(clippy::struct_excessive_bools, reason = "each flag is an independent part of a run")]
+        #[derive(Debug, Clone, Copy)]
+        pub(crate) struct Run {
+            pub(crate) rules: Rules,
+            $($(#[$doc])* pub(crate) $field: $type,)*
         }
-    }
-}
 
-/// Defines for each field a method that returns the run with another value in this field.
-macro_rules! setters {
-    ($($field:ident: $value:ty,)*) => {
         impl Run {
-            $(pub(crate) const fn $field(self, $field: $value) -> Self {
+            /// Returns the parameters of the unbroken protocol on a correct server.
+            pub(crate) const fn sound() -> Self {
+                Self { rules: Rules::NONE, $($field: $value,)* }
+            }
+
+            $(pub(crate) const fn $field(self, $field: $type) -> Self {
                 Self { $field, ..self }
             })*
         }
     };
 }
 
-setters! {
-    variant: Variant,
-    horizon: Tick,
-    processes: [u8; 2],
-    faults: u8,
-    kinds: FaultKinds,
-    clock_steps: &'static [i8],
-    revocations: u8,
-    prunes: u8,
-    statements: u8,
-    lost_writes: LostWrites,
-    checks_address: bool,
-    reminders: bool,
-    earlier_holder: Option<Limit>,
-    policies: [SessionPolicy; 2],
-    once: bool,
-    limits: [Limit; 2],
-    holds: bool,
-    waits_for_others: bool,
+run! {
+    variant: Variant = Variant::Sound,
+    /// The last tick of the run.
+    horizon: Tick = 9,
+    /// Maximum number of dlock processes of each client. A client runs one process at a time.
+    processes: [u8; 2] = [1, 1],
+    /// Maximum number of faults. A fault can have any of the kinds and happen at any time.
+    faults: u8 = 2,
+    kinds: FaultKinds = FaultKinds::All,
+    /// Clock jumps of the server, in ticks. The jumps happen in this order, each at any time and at most once.
+    clock_steps: &'static [i8] = &[],
+    /// Maximum number of leases that an operator revokes. The operator can revoke a lease at any time.
+    revocations: u8 = 0,
+    /// Maximum number of times that an operator removes the row while nobody uses it.
+    prunes: u8 = 0,
+    /// Maximum number of statements that commands start on the server.
+    statements: u8 = 0,
+    /// How the database loses its latest writes.
+    lost_writes: LostWrites = LostWrites::Never,
+    /// True if dlock reads the record over a new connection: a contender before its command starts, and a holder while it
+    /// runs. A read that fails, or that shows a record without the lease although the lease exists, is a fault.
+    checks_address: bool = false,
+    /// True if waiters read the record for reminders, on another connection. The database then loses no grant that a
+    /// waiter has not read.
+    reminders: bool = false,
+    /// The limit of a third client that has a lease at the start. It ends at any time. None if there is no such client.
+    earlier_holder: Option<Limit> = None,
+    /// What each client does with the sessions of its command.
+    policies: [SessionPolicy; 2] = [SessionPolicy::Ignore; 2],
+    /// True if each command runs with `--once`. A command may then fail.
+    once: bool = false,
+    /// The limit of each client's leases.
+    limits: [Limit; 2] = [Limit::ONE; 2],
+    /// True if each client is a `dlock hold`, so each command is a program that dlock cannot stop: it compares the published
+    /// deadline with its clock, and notices neither the loss of the lease nor the death of dlock.
+    holds: bool = false,
+    /// True if a process that was granted the lease may wait for other locks before it starts its command.
+    waits_for_others: bool = false,
 }
 
 impl Run {

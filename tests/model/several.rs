@@ -7,14 +7,13 @@
 
 use std::time::Duration;
 
-use dlock::lease::OwnerId;
 use dlock::protocol::keeper::{
     Input, LeftSessions, Notice, PhaseKind, ReleaseEffort, Step, WorkEnd,
 };
 use dlock::protocol::keepers::Keepers;
 use dlock::store::operator::OperatorAction;
 use dlock::store::session::SessionPolicy;
-use dlock::store::{FailureKind, QueueLock, ReleaseRequest, Request};
+use dlock::store::{Failure, FailureKind, QueueLock, ReleaseRequest, Request, Response};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
 use crate::check::size;
@@ -120,18 +119,12 @@ impl Process {
         }
     }
 
-    fn respond(
-        &mut self,
-        now: Tick,
-        lease: usize,
-        outcome: Result<dlock::store::Response, dlock::store::Failure>,
-    ) {
+    fn respond(&mut self, now: Tick, lease: usize, outcome: Result<Response, Failure>) {
         let response = Box::new(timed_response(now, now, outcome));
         self.keepers
             .handle(instant(now), lease, Input::Response(response));
     }
 
-    /// Handles the end of the command.
     fn end_command(&mut self, now: Tick) {
         self.command = Command::Ended;
         for lease in (0..self.requests.len()).rev() {
@@ -161,20 +154,15 @@ impl World {
         let before = self.servers[lock].clone();
         let (session, rules) = (Session::current(process), Run::sound().rules);
         let raw = self.servers[lock].execute(self.now, session, &request, stage, rules);
-        let requests = &mut self.processes[process].requests;
-        match raw {
-            None => {
-                requests[lease] = Some((request, stage));
-                return self.servers[lock] != before;
-            }
-            Some(raw) => {
-                if let Some(next) = raw.next(&request) {
-                    requests[lease] = Some((request, next));
-                } else {
-                    let outcome = interpret(&request, raw, Variant::Sound);
-                    self.processes[process].respond(self.now, lease, outcome);
-                }
-            }
+        let process = &mut self.processes[process];
+        let Some(raw) = raw else {
+            process.requests[lease] = Some((request, stage));
+            return self.servers[lock] != before;
+        };
+        if let Some(next) = raw.next(&request) {
+            process.requests[lease] = Some((request, next));
+        } else {
+            process.respond(self.now, lease, interpret(&request, raw, Variant::Sound));
         }
         true
     }
@@ -189,16 +177,14 @@ impl World {
     /// Returns true if the rows of all locks of each running process contain its owner id.
     fn running_processes_hold_their_locks(&self, sets: &[Vec<usize>]) -> bool {
         let processes = self.processes.iter().zip(sets);
-        processes
-            .filter(|(process, _)| process.is_running())
-            .all(|(process, locks)| {
-                let owner_id = |lease: usize| process.keepers.each()[lease].grant();
-                locks.iter().enumerate().all(|(lease, lock)| {
-                    let number = |id: OwnerId| id.bytes()[NUMBER_BYTE];
-                    self.servers[*lock].row.owner_id
-                        == owner_id(lease).map(|it| number(it.owner_id))
-                })
+        let mut running = processes.filter(|(process, _)| process.is_running());
+        running.all(|(process, locks)| {
+            let mut leases = process.keepers.each().iter().zip(locks);
+            leases.all(|(keeper, lock)| {
+                let number = keeper.grant().map(|it| it.owner_id.bytes()[NUMBER_BYTE]);
+                self.servers[*lock].row.owner_id == number
             })
+        })
     }
 
     /// Returns the ends of commands that are possible.
@@ -327,10 +313,8 @@ impl Model for Sets {
                 })
             }),
             Property::sometimes(ALL_RUN, |_, world: &World| {
-                world
-                    .processes
-                    .iter()
-                    .all(|process| process.command == Command::Ended)
+                let mut processes = world.processes.iter();
+                processes.all(|process| process.command == Command::Ended)
             }),
         ]
     }

@@ -23,7 +23,6 @@ pub(crate) const TTL: u8 = 4;
 /// A number of ticks since the start of the run.
 pub(crate) type Tick = u8;
 
-/// Returns the duration of `ticks` ticks.
 pub(crate) fn ticks(ticks: u8) -> Duration {
     TICK * u32::from(ticks)
 }
@@ -33,7 +32,6 @@ pub(crate) fn whole_ticks(duration: Duration) -> i8 {
     i8::try_from(duration.as_secs() / TICK.as_secs()).expect("a short run")
 }
 
-/// Returns the instant at which `tick` begins.
 pub(crate) fn instant(tick: Tick) -> BootInstant {
     BootInstant::new(TICK * (BOOT + u32::from(tick)))
 }

@@ -10,7 +10,6 @@ thread_local! {
     static LINES: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
-/// Starts to trace on this thread.
 pub(crate) fn start() {
     LINES.set(Some(Vec::new()));
 }
@@ -29,31 +28,27 @@ pub(crate) fn add(line: impl FnOnce() -> String) {
     });
 }
 
-pub(crate) fn request(request: &Request) -> String {
+pub(crate) fn request(request: &Request) -> &'static str {
     match request {
         Request::TryAcquire(request) => match request.mode {
-            AcquireMode::First | AcquireMode::IfFree => "try to acquire".to_owned(),
-            AcquireMode::TakeOver { .. } => "take over".to_owned(),
-            AcquireMode::AmongSlots { dead: None, .. } => "try to acquire a slot".to_owned(),
-            AcquireMode::AmongSlots { .. } => "take over a slot".to_owned(),
+            AcquireMode::First | AcquireMode::IfFree => "try to acquire",
+            AcquireMode::TakeOver { .. } => "take over",
+            AcquireMode::AmongSlots { dead: None, .. } => "try to acquire a slot",
+            AcquireMode::AmongSlots { .. } => "take over a slot",
         },
-        Request::GetWithQueue(_) => "read the record and the queue".to_owned(),
-        Request::Get => "read the record".to_owned(),
-        Request::GetNote(_) => "read the noted sessions".to_owned(),
-        Request::RemoveNote(_) => "remove a note".to_owned(),
-        Request::Enqueue(_) => "enter the queue".to_owned(),
-        Request::WaitTurn(turn) if turn.room.is_some() => {
-            "wait for room, then try to acquire".to_owned()
-        }
-        Request::WaitTurn(_) => "wait for the queue lock, then try to acquire".to_owned(),
-        Request::Renew(request) if request.reassertion.is_some() => {
-            "write the grant again".to_owned()
-        }
-        Request::Renew(_) => "renew".to_owned(),
-        Request::EndSessions(request) if request.kill => "kill the sessions".to_owned(),
-        Request::EndSessions(_) => "look for the sessions".to_owned(),
-        Request::HandOff(_) => "hand off".to_owned(),
-        Request::Release(_) => "release".to_owned(),
+        Request::GetWithQueue(_) => "read the record and the queue",
+        Request::Get => "read the record",
+        Request::GetNote(_) => "read the noted sessions",
+        Request::RemoveNote(_) => "remove a note",
+        Request::Enqueue(_) => "enter the queue",
+        Request::WaitTurn(turn) if turn.room.is_some() => "wait for room, then try to acquire",
+        Request::WaitTurn(_) => "wait for the queue lock, then try to acquire",
+        Request::Renew(request) if request.reassertion.is_some() => "write the grant again",
+        Request::Renew(_) => "renew",
+        Request::EndSessions(request) if request.kill => "kill the sessions",
+        Request::EndSessions(_) => "look for the sessions",
+        Request::HandOff(_) => "hand off",
+        Request::Release(_) => "release",
     }
 }
 

@@ -15,7 +15,7 @@ use crate::responses::{failure, record, timed_response};
 use crate::server::{Rule, Server, Session};
 use crate::time::{TTL, Tick};
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct World {
     pub(crate) now: Tick,
     /// Number of faults that can still happen.
@@ -62,7 +62,6 @@ pub(crate) enum Event {
     StartProcess(usize),
     /// The parent makes a step without an input.
     Act(usize),
-    /// The monitor starts the command.
     StartCommand(usize),
     /// The server executes the pending request.
     Execute(usize),
@@ -83,7 +82,6 @@ pub(crate) enum Event {
     /// The connection stalls and blocks all packets.
     Stall(usize),
     Unstall(usize),
-    /// The parent is stopped.
     Pause(usize),
     Resume(usize),
     /// The parent cannot connect to the server.
@@ -103,7 +101,6 @@ pub(crate) enum Event {
     FailCommand(usize),
     /// The command starts a statement on the server.
     StartStatement(usize),
-    /// The statement with this index ends.
     EndStatement(usize),
     /// A signal ends the wait for the lease, or for the sessions of a command.
     GiveUp(usize),
@@ -154,7 +151,6 @@ impl World {
         self.lost_at.is_some_and(|at| self.now < at + TTL)
     }
 
-    /// Counts one fault of client `c`.
     fn count_fault(&mut self, c: usize) {
         self.faults -= 1;
         self.clients[c].had_fault = true;
@@ -319,10 +315,8 @@ impl World {
     /// Removes state that no longer has an effect. The checker then recognizes equivalent states as equal.
     fn normalize(&mut self, run: &Run, ticked: bool) {
         for client in &mut self.clients {
-            let ended = client
-                .success
-                .take()
-                .and_then(|token| self.server.recorded(token));
+            let success = client.success.take();
+            let ended = success.and_then(|token| self.server.recorded(token));
             // The database may lose a success that it has confirmed.
             client.false_success |= self.lost_at.is_none()
                 && matches!(ended, Some(HistoryOutcome::Lost | HistoryOutcome::Revoked));
@@ -354,11 +348,9 @@ impl World {
             if client.command == Command::Dying {
                 client.command = Command::Ended;
             }
-            let stalled = client
-                .connection
-                .as_mut()
-                .map(|connection| &mut connection.stalled);
-            for state in stalled.into_iter().chain([&mut client.paused]) {
+            let connection = client.connection.iter_mut();
+            let stalled = connection.map(|connection| &mut connection.stalled);
+            for state in stalled.chain([&mut client.paused]) {
                 if *state == StopState::ThisTick {
                     *state = StopState::EarlierTick;
                 }
@@ -382,20 +374,10 @@ impl Model for Run {
             server.add_earlier_holder(limit, self.rules);
         }
         vec![World {
-            now: 0,
             faults: self.faults,
-            clock_steps: 0,
-            revocations: 0,
-            prunes: 0,
-            statements: 0,
             server,
-            backup: None,
-            lost_at: None,
             clients,
-            started: 0,
-            started_exclusive: 0,
-            tokens_out_of_order: false,
-            ran_though_done: false,
+            ..World::default()
         }]
     }
 

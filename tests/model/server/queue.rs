@@ -70,7 +70,6 @@ impl Server {
             .any(|entry| entry.is_live_poller(clock))
     }
 
-    /// Returns true if there is a live poller.
     pub(super) fn has_live_poller(&self, clock: i8) -> bool {
         self.waiters_before(None)
             .any(|entry| entry.is_live_poller(clock))
