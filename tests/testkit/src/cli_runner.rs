@@ -332,6 +332,12 @@ impl Outcome {
         );
     }
 
+    /// Asserts that the exit status is `status`.
+    #[track_caller]
+    pub fn expect_status(&self, status: i32) {
+        assert_eq!(self.status, Some(status), "{self:#?}");
+    }
+
     #[track_caller]
     pub fn json(&self) -> serde_json::Value {
         let document = serde_json::from_str(&self.stdout);

@@ -1,9 +1,9 @@
 //! Commands that dlock runs in a test, and that the test can observe and control. A command writes to a fifo when the
 //! command runs, and continues when the test writes to another fifo, so the tests need no fixed delays.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc;
@@ -28,6 +28,15 @@ impl Stage {
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+
+    /// Writes `text` to the file `name`, sets its permissions to `mode`, and returns its path.
+    #[track_caller]
+    pub fn write(&self, name: &str, mode: u32, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, text).expect("the folder is writable");
+        fs::set_permissions(&path, Permissions::from_mode(mode)).expect("the test owns the file");
+        path
     }
 
     pub fn fifo(&self, name: &str) -> PathBuf {

@@ -14,6 +14,7 @@ pub fn set_up(series: impl Into<Series>) -> Database {
 /// Runs `test` on a new database with dlock's tables on each kind of server.
 pub fn everywhere(test: impl Fn(&Database)) {
     for flavour in Flavour::ALL {
+        println!("on {flavour}");
         test(&set_up(flavour));
     }
 }

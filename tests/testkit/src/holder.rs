@@ -19,6 +19,12 @@ impl Holder {
         Self::start(Dlock::on(database, ["exec"]), options)
     }
 
+    /// Starts a holder like [`Self::on`] that connects through `port`, for example the port of a proxy.
+    #[track_caller]
+    pub fn through(database: &Database, port: u16, options: &[&str]) -> Self {
+        Self::start(Dlock::through(database, port, ["exec"]), options)
+    }
+
     /// Adds `options`, the name `init` unless they contain `--action`, and the command to `dlock`, a `dlock exec`, and starts
     /// dlock. Returns once the command runs.
     #[track_caller]
@@ -41,6 +47,13 @@ impl Holder {
         self.stage.let_go("on");
         self.running.wait()
     }
+}
+
+/// Acquires `init` once, so that the tables and the record exist and the lock is free.
+#[track_caller]
+pub fn acquire_once(database: &Database) {
+    let exec = Dlock::on(database, ["exec", "-q", "-a", "init", "--", "true"]);
+    exec.expect(0, "", "");
 }
 
 #[track_caller]
@@ -77,4 +90,11 @@ pub fn is_free(database: &Database) -> bool {
 pub fn steal(database: &Database) {
     let steal = "UPDATE dlock_lock SET owner_id=REPEAT('t',16), token=token+1, holder='a thief'";
     database.run(steal);
+}
+
+/// Releases `init` as the operator `ops`.
+#[track_caller]
+pub fn operator_releases(database: &Database) {
+    let release = ["release", "init", "--yes", "--operator=ops"];
+    Dlock::on(database, release).expect(0, "", "init is released");
 }

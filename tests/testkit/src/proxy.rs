@@ -283,6 +283,12 @@ impl Proxy {
         });
     }
 
+    /// Waits until clients have sent `count` more requests of this kind.
+    #[track_caller]
+    pub fn wait_more(&self, kind: Kind, count: usize) {
+        self.wait_asked(kind, self.asked(kind) + count);
+    }
+
     pub fn connections(&self) -> usize {
         self.shared.locked().sessions.len()
     }

@@ -356,6 +356,15 @@ impl Database {
         self.url_through(self.port)
     }
 
+    /// Returns the contents of a `dlock.cnf` with the address and the account of this database.
+    pub fn settings(&self) -> String {
+        let Self { port, user, .. } = self;
+        let (password, name) = (&self.password, &self.name);
+        format!(
+            "[dlock]\nhost=127.0.0.1\nport={port}\nuser={user}\npassword={password}\ndatabase={name}\n"
+        )
+    }
+
     /// Returns the URL of this database with a different port on 127.0.0.1, for example the port of a proxy.
     pub fn url_through(&self, port: u16) -> String {
         self.url_at(&format!("127.0.0.1:{port}"))
