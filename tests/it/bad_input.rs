@@ -2,10 +2,6 @@
 //!
 //! For each error, dlock prints one error message, exits with the status that the table of exit statuses lists, does
 //! not run the command, and leaves the lock free for the next contender.
-//!
-//! - `arguments`: the command line
-//! - `files`: files that the options name, and the program of the command
-//! - `server`: the server, and the account that dlock uses on the server
 
 mod arguments;
 mod files;

@@ -14,8 +14,6 @@ use testkit::network::{local, resolving};
 use testkit::servers::{Database, Flavour, shared};
 use testkit::shell::{Kind, Shell};
 
-use crate::doctor::grant;
-
 /// Names with characters that have a special meaning in a shell. The first letter of each name is unique.
 const HOSTILE: [&str; 12] = [
     "a$(touch pwned)",
@@ -35,16 +33,16 @@ const HOSTILE: [&str; 12] = [
 fn database_with(flavour: Flavour, names: &[&str]) -> Database {
     let database = shared(flavour).set_up("completions");
     let mut conn = database.admin_conn();
-    for name in names {
-        let inserted = conn.exec_drop("INSERT INTO dlock_lock (action) VALUES (?)", (*name,));
-        inserted.expect("the name is inserted");
-    }
+    let insert = "INSERT INTO dlock_lock (action) VALUES (?)";
+    let inserted = conn.exec_batch(insert, names.iter().map(|name| (*name,)));
+    inserted.expect("the names are inserted");
     database
 }
 
 fn names(database: &Database, arguments: &[&str]) -> String {
-    let outcome = Dlock::on(database, ["complete-names"]).args(arguments);
-    let outcome = outcome.run();
+    let outcome = Dlock::on(database, ["complete-names"])
+        .args(arguments)
+        .run();
     outcome.expect(0, &outcome.stdout, "");
     outcome.stdout
 }
@@ -92,7 +90,6 @@ fn names_complete_unquoted_in_quotes_and_after_an_equals_sign_and_are_never_exec
     }
 }
 
-/// The arguments and options for a name complete names.
 fn completes_names(shell: &mut Shell, kind: Kind) {
     let lines = "exec -a, exec -n --ttl 5s --once -a, exec, exec --note text, check, forget, \
                  release -y, status, status -a, history migrate, wait, release --reason test -a, \
@@ -197,10 +194,8 @@ fn connection_options_on_the_command_line_select_the_server() {
 fn names_have_the_prefix_and_are_read_by_an_account_that_can_only_read() {
     for flavour in Flavour::ALL {
         let database = database_with(flavour, &["a%b", "aab", "a_b", "A", "b", "a\u{10ffff}"]);
-        let server = shared(flavour);
-        let mut reader = server.database("reader");
-        grant(&reader, &format!("SELECT ON `{}`.*", database.name));
-        reader.name.clone_from(&database.name);
+        let reader = database.account("reader");
+        reader.grant(&format!("SELECT ON `{}`.*", database.name));
         for (prefix, wanted) in [
             ("a", "a%b\na_b\naab\na\u{10ffff}\n"),
             ("a%", "a%b\n"),
@@ -250,6 +245,5 @@ fn names_end_without_output_when_they_cannot_be_read() {
 
     let stage = Stage::new();
     let dlock = Dlock::new(["complete-names", "", "--", "--url-file"]);
-    let dlock = dlock.arg(stage.fifo("fifo")).run();
-    dlock.expect(0, "", "");
+    dlock.arg(stage.fifo("fifo")).expect(0, "", "");
 }

@@ -1,22 +1,20 @@
 //! Tests of the connection to the server: the sources of the settings and their precedence, the cost of a connection,
 //! and the privileges that an account needs.
-//!
-//! - `sources`: flags, variables, URLs and files
-//! - `addresses`: host names with several addresses
-//! - `cost`: the number of connections and packets
-//! - `tables`: which commands create or change the tables
-//! - `grants`: the privileges that an account needs
 
 mod addresses;
 mod cost;
 mod grants;
 mod sources;
-mod tables;
 
 pub(crate) use sources::private;
 
+use std::fs;
+
 use testkit::cli_runner::Dlock;
-use testkit::servers::Database;
+use testkit::command::Stage;
+use testkit::servers::{Database, shared};
+
+use crate::faults::on_each;
 
 /// Returns the actions in `database` that have been granted at least once and are free, sorted by name.
 #[track_caller]
@@ -45,4 +43,29 @@ fn all_reach(database: &Database, runs: impl IntoIterator<Item = (&'static str, 
 /// machine prints nothing.
 fn bare() -> Dlock {
     Dlock::new(["exec", "-q", "--nonblock", "--connect-timeout=30s"])
+}
+
+/// `versions` tests that no command but setup changes existing tables.
+#[test]
+fn concurrent_first_execs_create_the_tables_and_all_run() {
+    on_each(|flavour| {
+        let database = shared(flavour).database("together");
+        let stage = Stage::new();
+        let path = stage.write("count", 0o600, "0\n");
+        let count = path.display();
+        let command = format!("read -r n <{count} || n=0; echo $((n + 1)) >{count}");
+        let exec = ["exec", "-q", "-a", "init", "--", "sh", "-c", &command];
+        let runs = [(); 8].map(|()| Dlock::on(&database, exec).start());
+        for run in runs {
+            run.wait().expect(0, "", "");
+        }
+        let ran = fs::read_to_string(path).expect("the file exists");
+        assert_eq!(ran, "8\n", "{flavour}");
+        let tables: Vec<String> = database.rows("SHOW TABLES");
+        let wanted = "fence history lock schema slot success waiter".split(' ');
+        let wanted: Vec<String> = wanted.map(|it| format!("dlock_{it}")).collect();
+        assert_eq!(tables, wanted, "{flavour}");
+        let versions: Vec<u32> = database.rows("SELECT version FROM dlock_schema");
+        assert_eq!(versions, [3], "{flavour}");
+    });
 }

@@ -3,25 +3,14 @@
 
 use std::fs;
 
-use mysql::Conn;
-use serde_json::Value;
-use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
+use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::Stage;
-use testkit::each_server::set_up;
+use testkit::each_server::{everywhere, set_up};
 use testkit::holder::Holder;
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour};
-use testkit::sql::Sql;
 
 use crate::logs::messages;
-
-/// Runs `test` on a new database of each kind of server.
-fn everywhere(test: impl Fn(&Database, &mut Conn)) {
-    for flavour in Flavour::ALL {
-        let database = set_up(flavour);
-        test(&database, &mut database.admin_conn());
-    }
-}
 
 /// Returns a `dlock exec` for the action `job` whose command prints `ran` and exits with `status`.
 fn job(database: &Database, options: &[&str], status: i32) -> Dlock {
@@ -32,20 +21,19 @@ fn job(database: &Database, options: &[&str], status: i32) -> Dlock {
 
 /// Sets the time of the latest success to `seconds` after the server's current time. A negative number sets a past
 /// time.
-fn shift(admin: &mut Conn, seconds: i64) {
-    let shift =
-        format!("UPDATE dlock_lock SET succeeded_at=UTC_TIMESTAMP(6)+INTERVAL {seconds} SECOND");
-    admin.run(shift);
+fn shift(database: &Database, seconds: i64) {
+    let to = format!("UTC_TIMESTAMP(6)+INTERVAL {seconds} SECOND");
+    database.run(format!("UPDATE dlock_lock SET succeeded_at={to}"));
 }
 
 /// Returns the tokens of all runs. Each token is the time of the grant in microseconds since 1970.
-fn tokens(admin: &mut Conn) -> Vec<u64> {
-    admin.rows("SELECT token FROM dlock_history ORDER BY token")
+fn tokens(database: &Database) -> Vec<u64> {
+    database.rows("SELECT token FROM dlock_history ORDER BY token")
 }
 
 #[test]
 fn a_job_that_succeeded_within_the_period_is_skipped_with_status_0() {
-    everywhere(|database, admin| {
+    everywhere(|database| {
         let per = ["--once-per=5m", "--holder=web-1"];
         let runs = |options: &[&str], status: i32| {
             job(database, options, status).expect(status, "ran\n", "");
@@ -54,35 +42,35 @@ fn a_job_that_succeeded_within_the_period_is_skipped_with_status_0() {
         runs(&per, 0);
         let skipped = job(database, &per, 3).expect(0, "", "dlock: job was done by web-1 ");
         skipped.expect(0, "", "; not run again within 5m");
-        shift(admin, -299);
+        shift(database, -299);
         job(database, &per, 3).expect(0, "", "was done by");
-        shift(admin, -301);
+        shift(database, -301);
         runs(&per, 4);
         runs(&per, 0);
         // A success without --once-per also counts for later runs with --once-per.
         runs(&[], 0);
         job(database, &per, 3).expect(0, "", "was done by");
         // A success in the future does not prevent a run.
-        shift(admin, 3600);
+        shift(database, 3600);
         runs(&per, 0);
     });
 }
 
 #[test]
 fn hosts_that_start_a_job_at_different_times_run_it_once() {
-    everywhere(|database, admin| {
+    everywhere(|database| {
         for tick in 1..=2 {
             let run = || job(database, &["--once-per=1m", "-q"], 0);
-            let hosts: Vec<Running> = (0..6).map(|_| run().start()).collect();
-            let mut outcomes: Vec<Outcome> = hosts.into_iter().map(Running::wait).collect();
-            outcomes.push(run().run());
-            let is_done = |host: &Outcome| host.status == Some(0);
-            assert!(outcomes.iter().all(is_done), "{outcomes:#?}");
-            let ran = outcomes.iter().filter(|host| host.stdout == "ran\n");
+            let hosts = [(); 6].map(|()| run().start()).map(Running::wait);
+            for host in &hosts {
+                host.expect_status(0);
+            }
+            let ran = hosts.iter().filter(|host| host.stdout == "ran\n");
             assert_eq!(ran.count(), 1);
-            assert_eq!(tokens(admin).len(), tick);
+            run().expect(0, "", "");
+            assert_eq!(tokens(database).len(), tick);
             // Simulates the next minute.
-            shift(admin, -60);
+            shift(database, -60);
         }
     });
 }
@@ -90,38 +78,37 @@ fn hosts_that_start_a_job_at_different_times_run_it_once() {
 on_each_flavour!(the_lock_is_held_for_min_hold_after_dlock_exits);
 fn the_lock_is_held_for_min_hold_after_dlock_exits(flavour: Flavour) {
     let database = &set_up(flavour);
-    let admin = &mut database.admin_conn();
     // --min-hold is longer than the ttl, but contenders must not conclude that the holder is dead.
-    let hold = [
-        "--ttl=5s",
-        "--min-hold=8s",
-        "--holder=web-1",
-        "--note=nightly",
-    ];
+    let hold = "--ttl=5s --min-hold=8s --holder=web-1 --note=nightly";
+    let hold: Vec<&str> = hold.split(' ').collect();
     job(database, &hold, 0).expect(0, "ran\n", "");
     let why = ", held for --min-hold, nightly)";
     job(database, &["-n"], 0).expect(75, "", why);
-    let status = |options: &[&str]| {
-        let status = ["status", "job"].iter().chain(options);
-        Dlock::on(database, status).run().stdout
-    };
-    let text = status(&[]);
+    let status = || Dlock::on(database, ["status", "job"]).run().stdout;
+    let text = status();
     assert!(text.contains("held for --min-hold until 20"), "{text}");
-    let text = status(&["--json"]);
-    let document: Value = serde_json::from_str(&text).expect("the output is JSON");
-    assert!(document["locks"][0]["min_hold_until"].is_string(), "{text}");
+    let document = Dlock::on(database, ["status", "job", "--json"])
+        .run()
+        .json();
+    let until = &document["locks"][0]["min_hold_until"];
+    assert!(until.is_string(), "{document}");
     job(database, &[], 0).expect(0, "ran\n", "is held by web-1");
-    let tokens = tokens(admin);
+    let tokens = tokens(database);
     let [first, second] = tokens[..] else {
         panic!("expected two runs: {tokens:?}");
     };
     assert!(second - first >= 8_000_000, "after {} us", second - first);
     // A run whose lease was held for --min-hold is not recorded as lost.
-    let outcomes: Vec<String> = admin.rows("SELECT outcome FROM dlock_history");
+    let outcomes: Vec<String> = database.rows("SELECT outcome FROM dlock_history");
     assert_eq!(outcomes, ["exited", "exited"]);
+    // A command that runs for longer than --min-hold releases the lock when it ends.
+    let long = Holder::on(database, &["--action=job", "--min-hold=200ms"]);
+    database.wait_until("acquired_at<UTC_TIMESTAMP(6)-INTERVAL 400000 MICROSECOND FROM dlock_lock");
+    long.end().expect(3, "", "");
+    job(database, &["-n"], 0).expect(0, "ran\n", "");
     // When the --min-hold time has passed, `status` shows the lock as free, not as expired.
     job(database, &["--min-hold=1ms"], 0).expect(0, "ran\n", "");
-    eventually("the lock is free", || status(&[]).contains("free"));
+    eventually("the lock is free", || status().contains("free"));
     job(database, &["-n"], 0).expect(0, "ran\n", "");
 }
 
@@ -150,35 +137,10 @@ fn a_run_says_until_when_its_lock_stays_held() {
     assert_eq!(released["message"], message);
     // The hook for the grant gets no time.
     assert_eq!(hooks, format!("\n{until}\n"));
-    let revoke = Dlock::on(database, ["release", "job", "--yes"]).run();
-    assert_eq!(revoke.status, Some(0), "{revoke:#?}");
+    let revoke = Dlock::on(database, ["release", "job", "--yes"]);
+    revoke.run().expect_status(0);
 
     let (text, hooks) = run(&["--min-hold=1ms"]);
     assert!(text.contains("job is released"), "{text}");
     assert_eq!(hooks, format!("\n{until}\n\n\n"));
-}
-
-#[test]
-fn a_command_longer_than_min_hold_releases_the_lock_at_its_end() {
-    everywhere(|database, admin| {
-        let long = Holder::on(database, &["--action=job", "--min-hold=200ms"]);
-        let min_hold = "INTERVAL 400000 MICROSECOND";
-        let condition = format!("acquired_at<UTC_TIMESTAMP(6)-{min_hold} FROM dlock_lock");
-        admin.wait_until(condition);
-        long.end().expect(3, "", "");
-        job(database, &["-n"], 0).expect(0, "ran\n", "");
-    });
-}
-
-#[test]
-fn once_and_once_per_conflict_and_min_hold_has_a_maximum() {
-    for (options, why) in [
-        (["--once", "--once-per=1m"], "cannot be used with"),
-        (["--min-hold=25h", "-q"], "at most 1day"),
-    ] {
-        Dlock::new(["exec", "-a", "job"])
-            .args(options)
-            .args(["--", "true"])
-            .expect(64, "", why);
-    }
 }

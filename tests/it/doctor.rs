@@ -1,10 +1,4 @@
 //! Tests that `dlock doctor` finds problems of the server, the account and the tables, and prints fixes that work.
-//!
-//! - `server`: kind, settings and behaviour of the server
-//! - `grants`, `tables`: privileges of the account, and definitions of the tables
-//! - `session_user`: privileges for the sessions of another account
-//! - `connect`: proxies between dlock and the server, and connections that fail
-//! - `output`: the text output and the JSON output
 
 mod connect;
 mod grants;
@@ -56,7 +50,7 @@ impl Findings {
     }
 
     #[track_caller]
-    fn at(url: &str) -> Self {
+    pub(crate) fn at(url: &str) -> Self {
         Self::of(Dlock::new([""; 0]).env("DLOCK_URL", url))
     }
 
@@ -101,22 +95,4 @@ fn contents(database: &Database) -> Vec<(String, u64)> {
     let count = |table: &String| database.value(format!("SELECT COUNT(*) FROM {table}"));
     let counts: Vec<u64> = tables.iter().map(count).collect();
     tables.into_iter().zip(counts).collect()
-}
-
-/// Creates an account without privileges and returns `database` with that account.
-#[track_caller]
-pub(crate) fn account_without_grants(database: &Database, name: &str) -> Database {
-    let mut account = database.clone();
-    account.user = format!("{name}_{}", database.user);
-    let Database { user, password, .. } = &account;
-    database.run(format!(
-        "CREATE USER '{user}'@'%' IDENTIFIED BY '{password}'"
-    ));
-    account
-}
-
-/// Grants `privileges`, for example `SELECT ON *.*`, to `account`.
-#[track_caller]
-pub(crate) fn grant(account: &Database, privileges: &str) {
-    account.run(format!("GRANT {privileges} TO '{}'@'%'", account.user));
 }

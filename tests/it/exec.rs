@@ -1,9 +1,6 @@
 //! Tests that `exec` interferes with the command as little as possible. The tests cover the status and the
 //! environment of the command. `inherited_state` covers its descriptors.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-
 use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
 use testkit::servers::{Database, database};
@@ -56,45 +53,9 @@ fn the_command_gets_the_lease_in_its_environment() {
 }
 
 #[test]
-fn a_command_that_cannot_run_creates_no_tables() {
-    let database = database();
-    let stage = Stage::new();
-    let plain = stage.path("plain");
-    fs::write(&plain, "no program").expect("the folder is writable");
-    let plain = plain.to_str().expect("UTF-8");
-    for (command, status, why) in [
-        ("no-such-command", 127, "no such command"),
-        ("/no/such/command", 127, "no such command"),
-        (plain, 126, "Permission denied"),
-        ("/", 126, "directory"),
-    ] {
-        Dlock::on(&database, ["exec", "-a", "init", "--", command]).expect(status, "", why);
-    }
-    let tables: Option<String> = database.first("SHOW TABLES");
-    assert_eq!(tables, None, "dlock connected to the server");
-}
-
-#[test]
-fn a_script_is_run_by_its_interpreter_or_by_sh() {
-    let database = database();
-    let stage = Stage::new();
-    let script = stage.path("script");
-    for (text, status, stdout, stderr) in [
-        ("echo ran $1\nexit 3\n", 3, "ran it\n", ""),
-        (
-            "#!/no/such/interpreter\n",
-            127,
-            "",
-            "its interpreter /no/such/interpreter does not exist",
-        ),
-    ] {
-        fs::write(&script, text).expect("the folder is writable");
-        fs::set_permissions(&script, PermissionsExt::from_mode(0o755))
-            .expect("the test owns the file");
-        Dlock::on(&database, ["exec", "-a", "init", "--"])
-            .arg(&script)
-            .arg("it")
-            .expect(status, stdout, stderr);
-        Dlock::on(&database, ["status", "--check", "init"]).expect(0, "", "");
-    }
+fn a_script_without_an_interpreter_is_run_by_sh() {
+    let (database, stage) = (database(), Stage::new());
+    let script = stage.write("script", 0o755, "echo ran $1\nexit 3\n");
+    let exec = Dlock::on(&database, ["exec", "-a", "init", "--"]);
+    exec.arg(&script).arg("it").expect(3, "ran it\n", "");
 }

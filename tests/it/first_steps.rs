@@ -1,21 +1,17 @@
 //! Tests of the subcommands that help a new user: `help`, `version`, `explain` and `list`, and of the short help.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::path::Path;
 
-use serde_json::Value;
 use testkit::cli_runner::{Dlock, Outcome};
 use testkit::command::Stage;
 use testkit::servers::{Flavour, shared};
 
-/// The subcommands that a user may type.
 const SUBCOMMANDS: [&str; 18] = [
     "exec", "hold", "status", "list", "wait", "check", "leader", "note", "history", "forget",
     "release", "prune", "explain", "setup", "doctor", "copy-to", "version", "help",
 ];
 
-/// Returns true if the subcommand connects to a server.
 fn connects(subcommand: &str) -> bool {
     !["explain", "copy-to", "version", "help"].contains(&subcommand)
 }
@@ -105,7 +101,7 @@ fn list_prints_the_same_as_status_of_all_locks() {
         assert_eq!(names, ["ACTION", "init", "job-2", "job-10"], "{table:?}");
     }
     let json = Dlock::on(&database, ["ls", "--json"]).run();
-    let document: Value = serde_json::from_str(&json.stdout).expect("JSON");
+    let document = json.json();
     let locks = document["locks"].as_array().expect("an array");
     let names: Vec<_> = locks.iter().map(|lock| &lock["action"]).collect();
     assert_eq!(names, ["init", "job-2", "job-10"], "{json:?}");
@@ -121,11 +117,9 @@ fn last_message_of_exec_contains_the_status_that_dlock_sets() {
     let last = |outcome: &Outcome| outcome.stderr.lines().last().unwrap_or("").to_owned();
 
     let run = exec(&["--max-runtime=100ms"], &["sleep", "60"]);
-    assert_eq!(run.status, Some(124), "{run:?}");
-    assert_eq!(
-        last(&run),
-        "dlock: init has run for 100ms; stopping the command (exit status 124; see dlock explain 124)"
-    );
+    let why = "dlock: init has run for 100ms; stopping the command (exit status 124; see dlock explain 124)\n";
+    run.expect(124, "", why);
+    assert_eq!(last(&run), why.trim_end());
     // dlock passes this status on, so it explains nothing.
     exec(&[], &["sh", "-c", "exit 124"]).expect(124, "", "");
 
@@ -162,12 +156,8 @@ fn quick_start_of_the_readme_leads_from_a_fresh_server_to_a_finished_run() {
         // No other test uses the names in the document, so the shared server is like a fresh one.
         let server = shared(flavour);
         let stage = Stage::new();
-        let program = |name: &str, text: &str| {
-            let path = stage.path(name);
-            fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("the file can be written");
-            let mode = Permissions::from_mode(0o755);
-            fs::set_permissions(path, mode).expect("the file can be made executable");
-        };
+        let program =
+            |name: &str, text: &str| stage.write(name, 0o755, format!("#!/bin/sh\n{text}\n"));
         let dlock = env!("CARGO_BIN_EXE_dlock");
         program("dlock", &format!("exec '{dlock}' \"$@\""));
         // The administrator's client is configured for the server.

@@ -11,7 +11,6 @@ use testkit::on_each_flavour;
 use testkit::proxy::{Proxy, Request};
 use testkit::servers::{Database, Flavour, SESSIONS, shared};
 
-use crate::doctor::grant;
 use crate::faults::on_each;
 
 /// A set of replicas whose commands append words to one log file.
@@ -84,7 +83,8 @@ impl Replicas {
         let revoke = format!("REVOKE ALL PRIVILEGES, GRANT OPTION FROM '{user}'@'%'");
         self.database.run(revoke);
         for (rights, table) in grants {
-            grant(&self.database, &format!("{rights} ON `{name}`.{table}"));
+            self.database
+                .grant(&format!("{rights} ON `{name}`.{table}"));
         }
     }
 }

@@ -49,6 +49,8 @@ fn an_invalid_command_line_is_rejected_before_dlock_connects() {
         (&["--once="], "the key is empty"),
         (&["--slots=0"], "0 is not in 1..=1000"),
         (&["--slots=1001"], "1001 is not in 1..=1000"),
+        (&["--min-hold=25h"], "at most 1day"),
+        (&["--once", "--once-per=1m"], "cannot be used with"),
         (&["--slots=2", "--shared"], "cannot be used with"),
         (&["--slots=2", "--fence"], "cannot be used with"),
         (&["--shared", "--fence"], "cannot be used with"),

@@ -2,8 +2,6 @@
 //!
 //! The unit tests of `config::option_file` and `config::text_file` test which content is refused.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use testkit::cli_runner::Dlock;
@@ -21,12 +19,7 @@ fn an_unusable_file_is_a_configuration_error() {
     let (missing, empty) = (stage.path("missing"), private(&stage, "empty", ""));
     let unknown = private(&stage, "unknown", "[dlock]\n\nttl=3s\n");
     let options = format!("[client]\npassword={}\n", database.password);
-    let open = private(&stage, "open", &options);
-    let set_mode = |mode| {
-        let mode = Permissions::from_mode(mode);
-        fs::set_permissions(&open, mode).expect("the test owns the file");
-    };
-    set_mode(0o644);
+    let open = stage.write("open", 0o644, &options);
     let run = |option: &str, path: &Path| exec(&database, "init").arg(option).arg(path);
     let (no_file, large) = (": No such file", ": the file is larger than 1 MiB");
     let endless = Path::new("/dev/zero");
@@ -49,7 +42,7 @@ fn an_unusable_file_is_a_configuration_error() {
     }
     assert_eq!(actions(&database), [""; 0]);
     // The file is accepted after its mode is changed.
-    set_mode(0o600);
+    stage.write("open", 0o600, &options);
     let exec = run("--defaults-file", &open).args(["--", "true"]);
     exec.expect(0, "", "");
 }
@@ -59,9 +52,7 @@ fn a_command_that_cannot_run_is_reported_before_dlock_connects() {
     let database = shared(Flavour::of_this_test()).set_up("commands");
     let proxy = Proxy::to(database.port);
     let stage = Stage::new();
-    let plain = stage.path("plain");
-    fs::write(&plain, "#!/bin/sh\n").expect("the folder is writable");
-    fs::set_permissions(&plain, Permissions::from_mode(0o644)).expect("the test owns the file");
+    let plain = stage.write("plain", 0o644, "#!/bin/sh\n");
     let (named, path) = (Path::new("no-such-command"), Path::new("/no/such/command"));
     for (command, status, why) in [
         (named, 127, "cannot run no-such-command: no such command"),

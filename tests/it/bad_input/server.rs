@@ -15,7 +15,6 @@ use testkit::proxy::{Port, Proxy, packet};
 use testkit::servers::{Flavour, shared};
 
 use super::{actions, exec, free, refused};
-use crate::doctor::grant;
 use crate::faults::on_each;
 
 /// Maximum time that dlock may take to give up. With a ttl of 3 s, dlock makes two attempts of 0.5 s each; the
@@ -173,7 +172,7 @@ fn an_account_that_may_not_use_the_tables_is_denied_and_an_unknown_database_is_r
         assert_eq!(actions(&database), [""; 0], "{flavour}");
         free(&database, "init");
         let absent = format!("{}_absent", database.name);
-        grant(&database, &format!("ALL ON `{absent}`.*"));
+        database.grant(&format!("ALL ON `{absent}`.*"));
         let why = format!("create it (CREATE DATABASE {absent}) or specify another");
         refused(run().arg("--database").arg(&absent), 78, &why);
     });

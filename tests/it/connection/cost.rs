@@ -1,6 +1,7 @@
 //! Number of connections and packets that one `dlock exec` needs.
 
 use testkit::cli_runner::Dlock;
+use testkit::holder::acquire_once;
 use testkit::proxy::{Kind, Proxy, Request};
 use testkit::servers::{Database, Flavour, Series, Server, shared};
 
@@ -30,7 +31,7 @@ fn requests(database: &Database, proxy: &Proxy, action: &str) -> Vec<Request> {
 /// Creates the tables and the row of `init`. Returns a proxy to the server.
 #[track_caller]
 fn with_row(database: &Database) -> Proxy {
-    Dlock::on(database, ["exec", "-q", "-a", "init", "--", "true"]).expect(0, "", "");
+    acquire_once(database);
     Proxy::to(database.port)
 }
 
@@ -42,12 +43,12 @@ fn an_exec_costs_one_connection_and_two_packets() {
         let sent = requests(&database, &proxy, "init");
         let has =
             |request: &Request, part| matches!(request, Request::Query(it) if it.contains(part));
-        assert!(
-            matches!(&sent[..], [attempt, release, Request::Quit]
-                if has(attempt, "UPDATE dlock_lock SET token=")
-                    && has(release, "UPDATE dlock_lock SET owner_id=NULL")),
-            "{flavour}: expected two packets and Quit: {sent:#?}"
-        );
+        let [attempt, release, Request::Quit] = &sent[..] else {
+            panic!("{flavour}: expected two packets and Quit: {sent:#?}");
+        };
+        assert!(has(attempt, "UPDATE dlock_lock SET token="), "{sent:#?}");
+        let released = has(release, "UPDATE dlock_lock SET owner_id=NULL");
+        assert!(released, "{sent:#?}");
         // The first exec of an action costs one more packet.
         let sent = requests(&database, &proxy, "new");
         assert_eq!(sent.len(), 4, "{flavour}: {sent:#?}");
@@ -79,11 +80,8 @@ fn transactions_of_another_server_cost_one_more_packet() {
     let database = server.database("gtids");
     let proxy = with_row(&database);
     let packets = || {
-        let sent = requests(&database, &proxy, "init");
-        let queries = sent
-            .iter()
-            .filter(|request| matches!(request, Request::Query(_)));
-        queries.count()
+        let sent = requests(&database, &proxy, "init").into_iter();
+        sent.filter(|it| matches!(it, Request::Query(_))).count()
     };
     assert_eq!(packets(), 2);
     let foreign = "SET GLOBAL gtid_purged='+11111111-2222-3333-4444-555555555555:1-7'";

@@ -1,21 +1,20 @@
 //! Privileges that an account needs, and the messages when a privilege is missing.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
+use std::fs::File;
 
 use testkit::cli_runner::{Dlock, eventually};
+use testkit::command::Stage;
 use testkit::holder::{Holder, renewals};
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, Server, shared};
 
-use crate::doctor::account_without_grants;
 use crate::faults::on_each;
 
 /// Creates an account and executes the GRANT statements `grants`, with `ACCOUNT` replaced by the name of the account.
 /// Returns `database` with the new account.
 #[track_caller]
 fn account(database: &Database, name: &str, grants: &[String]) -> Database {
-    let account = account_without_grants(database, name);
+    let account = database.account(name);
     let name = format!("'{}'@'%'", account.user);
     for statement in grants {
         database.run(statement.replace("ACCOUNT", &name));
@@ -115,23 +114,19 @@ fn a_missing_create_grant_is_reported_once_and_before_missing_grants() {
 #[track_caller]
 fn execute_printout(server: &Server, options: &[&str], client: &[&str]) {
     let printed = Dlock::new(["setup", "--print"]).args(options).run();
-    assert_eq!(printed.status, Some(0), "{printed:#?}");
-    let mut mysql = Command::new(server.flavour().client())
-        .args(["--no-defaults", "--user=root", "--socket"])
-        .arg(server.socket())
-        .args(client)
-        .stdin(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the client runs");
-    let mut input = mysql.stdin.take().expect("a pipe");
-    let written = input.write_all(printed.stdout.as_bytes());
-    written.expect("the client reads");
-    drop(input);
-    let outcome = mysql.wait_with_output().expect("the client ends");
-    let why = String::from_utf8_lossy(&outcome.stderr);
-    let is_executed = outcome.status.success();
-    assert!(is_executed, "{options:?}: {why}\n{}", printed.stdout);
+    printed.expect_status(0);
+    let stage = Stage::new();
+    let statements = stage.write("setup.sql", 0o600, printed.stdout);
+    let statements = File::open(statements).expect("the file exists");
+    Dlock::of(
+        &server.flavour().client(),
+        ["--no-defaults", "--user=root", "--socket"],
+    )
+    .arg(server.socket())
+    .args(client)
+    .stdin(statements.into())
+    .run()
+    .expect_status(0);
 }
 
 on_each_flavour!(the_printed_statements_can_be_executed_on_a_fresh_server);

@@ -2,8 +2,7 @@
 //! of `config` test the precedence of the sources, and which files are ignored or invalid.
 
 use std::fmt::Write;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use testkit::cli_runner::Dlock;
@@ -15,10 +14,7 @@ use crate::pid_one::{namespaces, unshare};
 
 /// Writes `text` to the file `name`, which only its owner can read, and returns the path of the file.
 pub(crate) fn private(stage: &Stage, name: &str, text: &str) -> PathBuf {
-    let path = stage.path(name);
-    fs::write(&path, text).expect("the folder is writable");
-    fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("the test owns the file");
-    path
+    stage.write(name, 0o600, text)
 }
 
 /// A password that must be encoded in a URL, and quoted in an option file.

@@ -4,7 +4,7 @@ use testkit::cli_runner::Dlock;
 use testkit::on_each_series;
 use testkit::servers::{Database, Flavour, Series, shared};
 
-use super::{Findings, account_without_grants, grant};
+use super::Findings;
 
 /// Returns the privileges that `dlock setup --print` prints for exec, as pairs of a table and its privileges.
 fn printed_grants(database: &Database) -> Vec<(String, Vec<String>)> {
@@ -21,7 +21,7 @@ fn printed_grants(database: &Database) -> Vec<(String, Vec<String>)> {
 on_each_series!(each_missing_grant_is_found_and_the_fix_grants_it);
 fn each_missing_grant_is_found_and_the_fix_grants_it(series: Series) {
     let database = shared(series).set_up("doctor");
-    let account = account_without_grants(&database, "poor");
+    let account = database.account("poor");
     let user = &account.user;
     let grants = printed_grants(&database);
     assert!(grants.len() > 2, "{grants:?}");
@@ -32,9 +32,7 @@ fn each_missing_grant_is_found_and_the_fix_grants_it(series: Series) {
     findings.reports("tables", "skip", "cannot see dlock_");
     let fix = findings.reports("grants", "fail", "missing: ");
     assert_eq!(findings.status, 78);
-    for statement in fix.split_inclusive(';') {
-        database.run(statement);
-    }
+    database.run(fix);
     Findings::on(&account).are_good_except(&[]);
     for (table, rights) in &grants {
         let bare = table.rsplit('.').next().expect("a name");
@@ -53,23 +51,19 @@ fn each_missing_grant_is_found_and_the_fix_grants_it(series: Series) {
     Findings::on(&account).are_good_except(&[]);
 
     // A grant through a role and a grant on the whole server count.
-    let by_role = account_without_grants(&database, "role");
+    let by_role = database.account("role");
     let (name, user) = (&database.name, &by_role.user);
     let before_user = match series.flavour() {
         Flavour::MariaDb => "FOR",
         Flavour::MySql => "TO",
     };
-    for statement in [
-        format!("CREATE ROLE r_{user}"),
-        format!("GRANT ALL ON `{name}`.* TO r_{user}"),
-        format!("GRANT r_{user} TO '{user}'@'%'"),
-        format!("SET DEFAULT ROLE r_{user} {before_user} '{user}'@'%'"),
-    ] {
-        database.run(statement);
-    }
+    database.run(format!(
+        "CREATE ROLE r_{user}; GRANT ALL ON `{name}`.* TO r_{user}; GRANT r_{user} TO '{user}'@'%'; \
+         SET DEFAULT ROLE r_{user} {before_user} '{user}'@'%'"
+    ));
     Findings::on(&by_role).are_good_except(&[]);
-    let everywhere = account_without_grants(&database, "all");
-    grant(&everywhere, "SELECT, INSERT, UPDATE, DELETE ON *.*");
+    let everywhere = database.account("all");
+    everywhere.grant("SELECT, INSERT, UPDATE, DELETE ON *.*");
     Findings::on(&everywhere).are_good_except(&[]);
 }
 

@@ -1,6 +1,7 @@
 //! Findings about the kind, the settings and the behaviour of the server.
 
 use testkit::cli_runner::{Dlock, eventually};
+use testkit::clusters::replicate;
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, Series, Server, shared};
 use testkit::sql::Sql;
@@ -42,11 +43,8 @@ fn a_good_server_passes_all_checks_and_is_not_changed() {
 
 #[test]
 fn a_server_with_a_small_pool_and_without_a_galera_provider_is_a_single_server() {
-    let pool = [
-        "--thread-handling=pool-of-threads",
-        "--thread-pool-max-threads=20",
-    ];
-    let options = [&pool[..], &["--wsrep-on=ON", "--binlog-format=ROW"]].concat();
+    let options = "--thread-handling=pool-of-threads --thread-pool-max-threads=20 --wsrep-on=ON --binlog-format=ROW";
+    let options: Vec<&str> = options.split(' ').collect();
     let server = Server::start(Flavour::MariaDb, &options);
     let findings = Findings::on(&server.set_up("doctor"));
     let pool = "a pool of at most 20 threads for 151 connections";
@@ -55,12 +53,16 @@ fn a_server_with_a_small_pool_and_without_a_galera_provider_is_a_single_server()
     findings.are_good_except(&[]);
 }
 
+/// Options without which a replica cannot copy the changes of a MySQL server.
+const GTIDS: [&str; 2] = ["--gtid-mode=ON", "--enforce-gtid-consistency=ON"];
+
 on_each_flavour!(server_settings_are_checked);
 fn server_settings_are_checked(flavour: Flavour) {
     let mut options = vec!["--log-bin", "--server-id=1", "--sync-binlog=1"];
     let semi_sync = match flavour {
         Flavour::MariaDb => "rpl_semi_sync_master_enabled",
         Flavour::MySql => {
+            options.extend(GTIDS);
             options.push("--plugin-load-add=semisync_source.so");
             "rpl_semi_sync_source_enabled"
         }
@@ -115,41 +117,26 @@ fn server_settings_are_checked(flavour: Flavour) {
 /// Asserts that doctor warns about a replica that reads from `server` and does not acknowledge transactions.
 #[track_caller]
 fn assert_replica_is_reported(server: &Server, database: &Database) {
-    let port = server.port();
-    let Database { user, password, .. } = database;
     // MySQL shows sessions of other accounts only with the PROCESS privilege.
-    database.grant("REPLICATION SLAVE, PROCESS ON *.*");
+    database.grant("PROCESS ON *.*");
     let options: &[&str] = match server.flavour() {
         Flavour::MariaDb => &["--server-id=2"],
-        Flavour::MySql => &["--server-id=2", "--performance-schema=OFF"],
+        Flavour::MySql => &[
+            "--server-id=2",
+            "--performance-schema=OFF",
+            GTIDS[0],
+            GTIDS[1],
+        ],
     };
     let replica = Server::start(server.series(), options);
-    let statements = match server.flavour() {
-        Flavour::MariaDb => [
-            format!(
-                "CHANGE MASTER TO MASTER_HOST='127.0.0.1',MASTER_PORT={port},\
-                 MASTER_USER='{user}',MASTER_PASSWORD='{password}'"
-            ),
-            "START SLAVE IO_THREAD".to_owned(),
-        ],
-        Flavour::MySql => [
-            format!(
-                "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1',SOURCE_PORT={port},\
-                 SOURCE_USER='{user}',SOURCE_PASSWORD='{password}',GET_SOURCE_PUBLIC_KEY=1"
-            ),
-            "START REPLICA IO_THREAD".to_owned(),
-        ],
-    };
-    let mut admin = replica.admin();
-    for statement in statements {
-        admin.run(&statement);
-    }
+    replicate(server, &replica);
     let fact = "asynchronous, connected replicas: 1";
     eventually("doctor reports the replica", || {
         let findings = Findings::on(database);
         findings.status("replication") == ["warn"] && findings.fact("replication") == fact
     });
     if server.flavour() == Flavour::MySql {
+        replica.run("STOP REPLICA; SET GLOBAL read_only=OFF");
         assert_missing_list_is_reported(&replica);
     }
 }

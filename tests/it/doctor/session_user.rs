@@ -2,10 +2,10 @@
 //! can do: one session is in its process list or not, and its KILL ends that session or not.
 
 use mysql::prelude::Queryable;
-use mysql::{Conn, Opts};
 use testkit::cli_runner::Dlock;
 use testkit::on_each_series;
 use testkit::servers::{Database, Flavour, SESSIONS, Series, Server, shared};
+use testkit::sql::{Sql, connect};
 
 use super::Findings;
 
@@ -14,24 +14,16 @@ const CHECK: &str = "session-user";
 /// Runs doctor as `account` with `--session-user` for the sessions of `user`.
 #[track_caller]
 fn findings(account: &Database, user: &str) -> Findings {
-    let dlock = Dlock::new([""; 0]).env("DLOCK_URL", account.url());
+    let dlock = Dlock::on(account, [""; 0]);
     Findings::of(dlock.env("DLOCK_OPT_SESSION_USER", user))
-}
-
-#[track_caller]
-fn log_in(account: &Database) -> Conn {
-    let account = Opts::from_url(&account.url()).expect("the URL is valid");
-    Conn::new(account).expect("the account can log in")
 }
 
 /// Opens a session of `target`. Returns whether `account` can see the session, and whether it can end the session.
 #[track_caller]
 fn sees_and_ends(account: &Database, target: &Database) -> (bool, bool) {
-    let target = log_in(target);
+    let [target, mut own] = [target, account].map(|it| connect(&it.url()).expect("it can log in"));
     let session = target.connection_id();
-    let mut own = log_in(account);
-    let seen = format!("SELECT id FROM {SESSIONS} AS p WHERE id={session}");
-    let seen: Option<u64> = own.query_first(seen).expect("all can read the list");
+    let seen: Option<u64> = own.first(format!("SELECT id FROM {SESSIONS} AS p WHERE id={session}"));
     let ended = own.query_drop(format!("KILL {session}"));
     (seen.is_some(), ended.is_ok())
 }
@@ -83,17 +75,12 @@ fn findings_about_privileges_are_true_and_their_fixes_work(series: Series) {
     // Privileges count only if they are in effect.
     let (inactive, active) = (account(&database, "off"), account(&database, "on"));
     let (off, on) = (&inactive.user, &active.user);
-    for statement in [
-        format!("CREATE ROLE outer_{on}"),
-        format!("CREATE ROLE inner_{on}"),
-        format!("GRANT PROCESS, {end} ON *.* TO inner_{on}"),
-        format!("GRANT inner_{on} TO outer_{on}"),
-        format!("GRANT outer_{on} TO '{off}'@'%'"),
-        format!("GRANT outer_{on} TO '{on}'@'%'"),
-        format!("SET DEFAULT ROLE outer_{on} {set_default} '{on}'@'%'"),
-    ] {
-        database.run(statement);
-    }
+    database.run(format!(
+        "CREATE ROLE outer_{on}; CREATE ROLE inner_{on}; \
+         GRANT PROCESS, {end} ON *.* TO inner_{on}; GRANT inner_{on} TO outer_{on}; \
+         GRANT outer_{on} TO '{off}'@'%'; GRANT outer_{on} TO '{on}'@'%'; \
+         SET DEFAULT ROLE outer_{on} {set_default} '{on}'@'%'"
+    ));
     // The name of a column looks like a privilege on the whole server.
     let hostile = account(&database, "column");
     let column = "`PROCESS, SUPER ON *.* TO x`";

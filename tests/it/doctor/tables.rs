@@ -3,7 +3,7 @@
 use testkit::on_each_series;
 use testkit::servers::{Series, shared};
 
-use super::{Findings, contents, grant};
+use super::{Findings, contents};
 
 on_each_series!(an_altered_table_is_found);
 fn an_altered_table_is_found(series: Series) {
@@ -67,7 +67,7 @@ fn tables_of_another_version_and_missing_tables_are_found() {
 
         let account = database.account("poor");
         let all = format!("SELECT, INSERT, UPDATE, DELETE ON `{}`.*", account.name);
-        grant(&account, &all);
+        account.grant(&all);
         // The account cannot create them.
         let findings = Findings::on(&account);
         findings.reports("tables", "fail", "missing: dlock_schema, ");

@@ -10,7 +10,7 @@ use testkit::servers::{Database, Flavour, SESSIONS, shared};
 use testkit::sql::Sql;
 
 use super::{definitions, next, recorded, set_up};
-use crate::doctor::{Findings, account_without_grants};
+use crate::doctor::Findings;
 use crate::faults::on_each;
 
 /// The statement that the upgrade in these tests executes.
@@ -219,7 +219,7 @@ fn the_printed_statements_upgrade_the_tables() {
 fn the_printed_grant_is_needed_and_enough_for_an_upgrade() {
     on_each(|flavour| {
         let database = set_up(flavour);
-        let account = account_without_grants(&database, "alter");
+        let account = database.account("alter");
         let [grant] = &printed(&database, |line| {
             let grant = line.strip_prefix("-- ")?;
             let grant = grant.strip_suffix("'dlock_setup'@'%';")?;
