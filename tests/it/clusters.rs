@@ -8,13 +8,11 @@ mod proxies;
 mod tidb;
 
 use testkit::cli_runner::{Dlock, Outcome, eventually};
-use testkit::holder::{Holder, renewals};
+use testkit::holder::{Holder, wait_renewals};
 use testkit::servers::{Database, Server};
 
-use crate::doctor::Findings;
 use crate::queue::{Queue, expect_success};
 
-/// Runs `echo ran` under `init`.
 #[track_caller]
 fn exec(database: &Database, options: &[&str]) -> Outcome {
     Dlock::on(database, ["exec", "-q", "-a", "init"])
@@ -23,18 +21,10 @@ fn exec(database: &Database, options: &[&str]) -> Outcome {
         .run()
 }
 
-#[track_caller]
-fn doctor(url: &str) -> Findings {
-    Findings::of(Dlock::new([""; 0]).env("DLOCK_URL", url))
-}
-
 /// Asserts that `holder` stays on its server while it checks its address twice. `database` has its lease, with a ttl of 6 s.
 #[track_caller]
 fn stays(holder: &Holder, database: &Database) {
-    let before = renewals(database);
-    eventually("the lease is renewed on the same server", || {
-        renewals(database) > before + 7
-    });
+    wait_renewals(database, 8);
     let printed = holder.running.stderr_so_far();
     for text in [moved::MOVED, "cannot renew", "reconnecting"] {
         assert!(!printed.contains(text), "{printed}");

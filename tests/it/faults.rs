@@ -5,12 +5,6 @@
 //! is a file to which every command writes its name. Every command also locks a second file until all processes of the
 //! command have ended. If another command has already locked the second file, the command also writes `overlap` to the
 //! witness. At the end of a test, [`Scene::over`] checks the witness.
-//!
-//! - `replies`: one request or its response is lost, late or cut off, or the response belongs to another request
-//! - `disk`: the server's disk is full
-//! - `forged`: the response is malformed or does not come from a server
-//! - `network`: the network between dlock and the server fails
-//! - `server`: the server fails
 
 mod disk;
 mod forged;
@@ -26,7 +20,7 @@ use std::thread;
 
 use testkit::cli_runner::{Dlock, Outcome, Running};
 use testkit::command::{Stage, read_message, write_message};
-use testkit::holder::wait_renewals;
+use testkit::holder::{acquire_once, wait_renewals};
 use testkit::proxy::Proxy;
 use testkit::servers::{Database, Flavour, Server, shared};
 
@@ -88,7 +82,6 @@ pub(crate) struct Holder {
 }
 
 impl Scene {
-    /// Creates a scene on the server that all tests share.
     #[track_caller]
     pub(crate) fn new(flavour: Flavour) -> Self {
         Self::on(shared(flavour))
@@ -98,8 +91,7 @@ impl Scene {
     #[track_caller]
     pub(crate) fn on(server: &Server) -> Self {
         let database = server.database("faults");
-        let outcome = Dlock::on(&database, ["exec", "-a", "init", "--", "true"]).run();
-        assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+        acquire_once(&database);
         Self {
             proxy: Proxy::to(database.port),
             database,
@@ -132,17 +124,27 @@ impl Scene {
     /// Starts a holder with the name `holder`, connected through the proxy, and returns once its command runs.
     #[track_caller]
     pub(crate) fn holder(&self, options: &[&str]) -> Holder {
-        let holder = self.start("holder", options, "");
-        holder.is_up();
-        holder
+        self.start("holder", options, "").up()
     }
 
     /// Starts a holder with the ttl `ttl` and with a command that prints `term` on SIGTERM and continues.
     #[track_caller]
     fn stubborn_holder(&self, ttl: &str) -> Holder {
-        let holder = self.start("holder", &["--ttl", ttl], "trap 'echo term' TERM; ");
-        holder.is_up();
-        holder
+        let trap = "trap 'echo term' TERM; ";
+        self.start("holder", &["--ttl", ttl], trap).up()
+    }
+
+    /// Starts a holder and a contender, and calls `fail`. Asserts that the holder then stops its command. Returns the
+    /// contender, and the result of `fail`.
+    #[track_caller]
+    fn stops_if<T>(&self, fail: impl FnOnce() -> T) -> (Running, T) {
+        let holder = self.stubborn_holder("3s");
+        let contender = self.contender();
+        self.queued();
+        let failed = fail();
+        let outcome = holder.running.wait();
+        outcome.expect(76, "term\n", "cannot keep init: ");
+        (contender, failed)
     }
 
     /// Starts a holder, connected through the proxy. Its command first runs `trap`. Does not wait for the command.
@@ -169,7 +171,6 @@ impl Scene {
         fs::read_to_string(self.stage.path("witness")).unwrap_or_default()
     }
 
-    /// Waits until a contender waits in the queue.
     #[track_caller]
     pub(crate) fn queued(&self) {
         self.database.wait_until("COUNT(*)>0 FROM dlock_waiter");
@@ -182,7 +183,6 @@ impl Scene {
             .value(format!("SELECT HEX({column}) FROM dlock_lock"))
     }
 
-    /// Asserts that the lock is free.
     #[track_caller]
     pub(crate) fn free(&self) {
         assert_eq!(self.row("owner_id"), None, "the lock is held");
@@ -204,13 +204,12 @@ impl Scene {
 }
 
 impl Holder {
-    /// Waits until the command runs.
     #[track_caller]
-    fn is_up(&self) {
+    fn up(self) -> Self {
         read_message(&self.stage.path("ready"));
+        self
     }
 
-    /// Lets the command end and waits for dlock to end.
     #[track_caller]
     pub(crate) fn end(self) -> Outcome {
         write_message(&self.stage.path("go"), "on");
@@ -221,11 +220,8 @@ impl Holder {
     #[track_caller]
     pub(crate) fn unharmed(self) {
         let outcome = self.end();
-        assert_eq!(
-            (outcome.status, &*outcome.stdout),
-            (Some(4), ""),
-            "dlock stopped or signalled the command: {outcome:#?}"
-        );
+        let end = (outcome.status, &*outcome.stdout);
+        assert_eq!(end, (Some(4), ""), "{outcome:#?}");
     }
 }
 

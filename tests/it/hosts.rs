@@ -3,11 +3,10 @@
 
 use std::thread;
 
-use mysql::prelude::Queryable;
-use serde_json::Value;
-use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
-use testkit::clusters::{replicate, value, wait_replicated};
-use testkit::holder::{Holder, renewals};
+use testkit::cli_runner::{Dlock, Outcome, Running};
+use testkit::clusters::{replicate, wait_replicated};
+use testkit::each_server::set_up;
+use testkit::holder::{Holder, wait_renewals};
 use testkit::proxy::{AcceptMode, Fault, Flow, Kind, Proxy, error_packet};
 use testkit::servers::{Database, Flavour, Server, shared};
 
@@ -28,11 +27,20 @@ pub(crate) fn host(port: u16) -> String {
     format!("127.0.0.1:{port}")
 }
 
-fn hosts(proxies: &[&Proxy]) -> Vec<String> {
-    proxies.iter().map(|proxy| host(proxy.port())).collect()
+/// Returns proxies to `server`, and their addresses.
+fn proxies<const N: usize>(server: &Server) -> ([Proxy; N], [String; N]) {
+    let proxies = [(); N].map(|()| Proxy::to(server.port()));
+    let hosts = proxies.each_ref().map(|proxy| host(proxy.port()));
+    (proxies, hosts)
 }
 
-/// Starts a contender that waits behind the holder.
+/// Starts a holder with a ttl of 12 s.
+#[track_caller]
+pub(crate) fn hold(database: &Database, hosts: &[String]) -> Holder {
+    let exec = dlock(database, hosts, &["exec"]);
+    Holder::start(exec, &["-v", "--ttl", "12s"])
+}
+
 #[track_caller]
 pub(crate) fn waiter(database: &Database, hosts: &[String]) -> Running {
     let arguments = ["exec", "-v", "-a", "init", "--", "echo", "ran"];
@@ -47,21 +55,18 @@ pub(crate) fn waiter(database: &Database, hosts: &[String]) -> Running {
 pub(crate) fn survives(holder: Holder, host: &str, there: &Database) {
     let connected = format!("connected to {host} (");
     holder.running.wait_for_output(&connected);
-    let before = renewals(there);
-    eventually("the holder renews there", || renewals(there) >= before + 2);
+    wait_renewals(there, 2);
     let outcome = holder.end();
     assert_eq!(outcome.status, Some(3), "{outcome:#?}");
     assert!(!outcome.stderr.contains("lost init"), "{outcome:#?}");
 }
 
-/// Waits until `waiter` has run its command.
 #[track_caller]
 pub(crate) fn ran(waiter: Running) {
     let outcome = waiter.wait();
     outcome.expect(0, "ran\n", "init is held by");
 }
 
-/// Runs `echo ran` under `init`.
 fn exec(database: &Database, hosts: &[String]) -> Outcome {
     let arguments = ["exec", "-v", "-a", "init", "--connect-timeout", "10s"];
     let dlock = dlock(database, hosts, &arguments);
@@ -84,25 +89,11 @@ fn ran_on_the_last(outcome: &Outcome, hosts: &[String], reasons: &[&str]) {
     assert!(outcome.stderr.contains(&connected), "{outcome:#?}");
 }
 
-#[track_caller]
-fn doctor(database: &Database, hosts: &[String]) -> Findings {
-    Findings::of(Dlock::new([""; 0]).env("DLOCK_URL", url(database, hosts)))
-}
-
-/// Creates a database with dlock's tables.
-#[track_caller]
-fn set_up(flavour: Flavour) -> Database {
-    let database = shared(flavour).database("hosts");
-    database.set_up();
-    database
-}
-
 #[test]
 fn the_next_host_is_used_if_a_host_does_not_respond() {
     let server = shared(Flavour::of_this_test());
     let database = server.database("hosts");
-    let (first, second) = (Proxy::to(server.port()), Proxy::to(server.port()));
-    let both = hosts(&[&first, &second]);
+    let ([first, _second], both) = proxies(server);
     for (mode, reason) in [
         (AcceptMode::Refused, "Connection refused"),
         (AcceptMode::Silent, "no response in time"),
@@ -129,23 +120,19 @@ fn a_read_only_host_is_used_only_to_read_and_only_if_no_host_accepts_writes() {
         let both = [host(replica.port()), host(database.port)];
         let run = |arguments: &[&str]| dlock(&database, &both, arguments).run();
         ran_on_the_last(&exec(&database, &both), &both, &[READ_ONLY]);
-        let outcome = run(&["setup"]);
-        assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+        run(&["setup"]).expect_status(0);
         let outcome = run(&["status", "init"]);
         let from_writer = format!("the data is from {}", both[1]);
         outcome.expect(0, &outcome.stdout, &from_writer);
         outcome.expect(0, &outcome.stdout, READ_ONLY);
         run(&["status", "init", "--check"]).expect(0, "", "");
-        let document = |hosts| -> Value {
-            let outcome = dlock(&database, hosts, &["status", "--json"]).run();
-            serde_json::from_str(&outcome.stdout).expect("the output is JSON")
-        };
+        let document = |hosts| dlock(&database, hosts, &["status", "--json"]).run().json();
         let from_second = document(&both);
         assert_eq!(from_second["server"], *both[1]);
         assert_eq!(from_second["skipped_hosts"][0]["address"], *both[0]);
         assert_eq!(from_second["read_only"], false);
 
-        let findings = doctor(&database, &both);
+        let findings = Findings::at(&url(&database, &both));
         findings.reports("hosts", "ok", &format!("{} is read-only", both[0]));
         let used = format!("{} accepts writes, and exec uses it", both[1]);
         findings.reports("hosts", "ok", &used);
@@ -179,12 +166,7 @@ fn the_next_host_is_used_if_the_first_write_is_refused_but_not_if_the_login_is()
         let database = set_up(flavour);
         let proxy = Proxy::to(server.port());
         let both = [host(other.port()), host(proxy.port())];
-        let Database {
-            name,
-            user,
-            password,
-            ..
-        } = &database;
+        let (name, user, password) = (&database.name, &database.user, &database.password);
         other.run(format!("CREATE USER '{user}'@'%' IDENTIFIED BY 'another'"));
         exec(&database, &both).expect(77, "", "returned error 1045");
         other.run(format!(
@@ -199,13 +181,13 @@ fn the_next_host_is_used_if_the_first_write_is_refused_but_not_if_the_login_is()
             outcome.expect(78, "", "does not offer TLS");
         }
         assert_eq!(proxy.connections(), 0, "the second host was tried");
-        doctor(&database, &both).reports("hosts", "fail", "returned error 1049");
+        Findings::at(&url(&database, &both)).reports("hosts", "fail", "returned error 1049");
 
         other.run(format!("DROP USER '{user}'@'%'"));
         copy(&database, other);
         let again = Proxy::to(server.port());
         let all = [database.port, again.port(), other.port()].map(host);
-        let findings = doctor(&database, &all);
+        let findings = Findings::at(&url(&database, &all));
         assert_eq!(findings.status("hosts"), ["ok", "ok", "fail"]);
         let fact = format!("{} also accepts writes", all[2]);
         let fix = findings.reports("hosts", "fail", &fact);
@@ -229,11 +211,10 @@ fn the_next_host_is_used_if_the_first_write_is_refused_but_not_if_the_login_is()
 fn a_holder_follows_to_the_last_host_before_its_deadline() {
     let server = shared(Flavour::of_this_test());
     let database = server.database("hosts");
-    let [first, second, third, last] = [(); 4].map(|()| Proxy::to(server.port()));
-    let all = hosts(&[&first, &second, &third, &last]);
+    let ([first, second, third, _last], all) = proxies(server);
     second.door(AcceptMode::Silent);
     third.door(AcceptMode::Silent);
-    let holder = Holder::start(dlock(&database, &all, &["exec"]), &["-v", "--ttl", "12s"]);
+    let holder = hold(&database, &all);
     // The network to the first host fails, and no packet arrives any more.
     first.both(Flow::Lose);
     first.door(AcceptMode::Silent);
@@ -248,10 +229,8 @@ fn a_holder_follows_when_its_server_refuses_a_renewal() {
         for code in refusals {
             scope.spawn(move || {
                 let database = server.database("hosts");
-                let (first, second) = (Proxy::to(server.port()), Proxy::to(server.port()));
-                let both = hosts(&[&first, &second]);
-                let dlock = dlock(&database, &both, &["exec"]);
-                let holder = Holder::start(dlock, &["-v", "--ttl", "12s"]);
+                let ([first, _second], both) = proxies(server);
+                let holder = hold(&database, &both);
                 let refusal = error_packet(code, "no");
                 let case = first.every(Kind::Renew, Fault::Respond(refusal));
                 // The first host accepts connections and the check, but is tried last.
@@ -266,9 +245,8 @@ fn a_holder_follows_when_its_server_refuses_a_renewal() {
 fn waiters_follow_to_the_next_host() {
     let server = shared(Flavour::of_this_test());
     let database = server.database("hosts");
-    let (first, second) = (Proxy::to(server.port()), Proxy::to(server.port()));
-    let both = hosts(&[&first, &second]);
-    let holder = Holder::start(dlock(&database, &both, &["exec"]), &["--ttl", "12s"]);
+    let ([first, _second], both) = proxies(server);
+    let holder = hold(&database, &both);
     let waiter = waiter(&database, &both);
     first.door(AcceptMode::Refused);
     first.reset();
@@ -331,24 +309,16 @@ fn a_holder_and_waiters_follow_to_a_replica_that_becomes_the_primary() {
         // The first entry is the replica, which is skipped before the switch.
         let all = [replica.port(), primary.port()].map(host);
         wait_replicated(primary, replica);
-        let exec = dlock(&database, &all, &["exec"]);
-        let holder = Holder::start(exec, &["-v", "--ttl", "12s"]);
+        let holder = hold(&database, &all);
         let waiters = ["one", "two"].map(|name| {
             let exec = dlock(&database, &all, &["exec", "-v", "-a", "init"]);
             let exec = exec.args(["--holder", name, "--", "echo", "ran"]);
             let waiter = exec.start();
-            let entry = format!(
-                "SELECT 1 FROM {}.dlock_waiter WHERE holder='{name}'",
-                database.name
-            );
-            eventually("the waiter has its entry", || {
-                value(primary, &entry).is_some()
-            });
-            // The waiters came more than a second after each other.
-            primary.run(format!(
-                "UPDATE {}.dlock_waiter SET enqueued_at=enqueued_at-INTERVAL 2 SECOND",
-                database.name
+            database.wait_until(format!(
+                "COUNT(*)=1 FROM dlock_waiter WHERE holder='{name}'"
             ));
+            // The waiters came more than a second after each other.
+            database.run("UPDATE dlock_waiter SET enqueued_at=enqueued_at-INTERVAL 2 SECOND");
             waiter
         });
         primary.run("SET GLOBAL read_only=ON");
@@ -358,7 +328,7 @@ fn a_holder_and_waiters_follow_to_a_replica_that_becomes_the_primary() {
         survives(holder, &all[0], &there);
         waiters.into_iter().for_each(ran);
         let runs = "SELECT CAST(holder AS CHAR) FROM dlock_history ORDER BY token DESC LIMIT 2";
-        let runs: Vec<String> = (there.admin_conn().query(runs)).expect("runs are recorded");
+        let runs: Vec<String> = there.rows(runs);
         assert_eq!(runs, ["two", "one"], "{flavour}");
     });
 }

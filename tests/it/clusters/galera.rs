@@ -4,21 +4,15 @@ use std::thread;
 
 use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, eventually};
-use testkit::clusters::{Galera, galera, value};
+use testkit::clusters::{Galera, galera};
 use testkit::holder::{Holder, token};
 use testkit::proxy::Proxy;
-use testkit::servers::Database;
+use testkit::sql::Sql;
 
-use super::{are_served_in_order, doctor, exec, stays};
-use crate::hosts::{dlock, host, ran, survives, url, waiter};
+use super::{are_served_in_order, exec, stays};
+use crate::doctor::Findings;
+use crate::hosts::{dlock, hold, host, ran, survives, url, waiter};
 use crate::queue::Queue;
-
-/// Starts a holder that connects through `proxy`.
-#[track_caller]
-fn holder(database: &Database, proxy: &Proxy) -> Holder {
-    let dlock = Dlock::through(database, proxy.port(), ["exec"]);
-    Holder::start(dlock, &["-v", "--ttl", "6s"])
-}
 
 #[test]
 fn an_action_is_exclusive_over_all_nodes() {
@@ -36,7 +30,7 @@ fn an_action_is_exclusive_over_all_nodes() {
     eventually("the leader is printed", || has_printed("A\n"));
     exec(&there, &["-n"]).expect(75, "", "init is held by");
     let fact = "a node of a Galera cluster of 3 nodes";
-    doctor(&there.url()).reports("cluster", "warn", fact);
+    Findings::at(&there.url()).reports("cluster", "warn", fact);
     assert_eq!(holder.end().status, Some(3));
     eventually("its end is printed", || has_printed("A\n\n"));
     exec(&there, &[]).expect(0, "ran\n", "");
@@ -44,7 +38,7 @@ fn an_action_is_exclusive_over_all_nodes() {
     third.run("SET GLOBAL wsrep_desync=ON");
     let there = third.same(&database);
     exec(&there, &[]).expect(0, "ran\n", "");
-    doctor(&there.url()).reports("cluster", "warn", "a desynced node");
+    Findings::at(&there.url()).reports("cluster", "warn", "a desynced node");
     third.run("SET GLOBAL wsrep_desync=OFF");
 }
 
@@ -64,32 +58,27 @@ fn a_holder_stays_and_check_waits_if_the_address_leads_to_a_node_that_applies_no
     exec(&there, &[]).expect(0, "ran\n", "");
     let proxy = Proxy::to(database.port);
     let mut root = second.admin();
-    let mut lock = |statement: &str| {
-        root.query_drop(statement).expect("root has the privilege");
-    };
-    lock("FLUSH TABLES WITH READ LOCK");
-    let holder = holder(&database, &proxy);
+    root.run("FLUSH TABLES WITH READ LOCK");
+    let holder = Holder::through(&database, proxy.port(), &["-v", "--ttl", "6s"]);
     let granted = token(&database);
     assert_ne!(token(&there), granted, "the node lags");
     let token = granted.to_string();
     let check = Dlock::on(&there, ["check", "init", "--token", &token]).start();
-    let query = format!(
-        "SELECT id FROM information_schema.processlist WHERE user='{}' AND info LIKE 'SELECT%'",
+    // The request of check waits.
+    second.wait_until(format!(
+        "COUNT(*)>0 FROM information_schema.processlist WHERE user='{}' AND info LIKE 'SELECT%'",
         there.user
-    );
-    eventually("the request of check waits", || {
-        value(second, &query).is_some()
-    });
-    lock("UNLOCK TABLES");
+    ));
+    root.run("UNLOCK TABLES");
     check.wait().expect(0, "", "");
 
     // Neither a node that lags nor a node that applies all writes is a server to which the address has moved.
-    lock("FLUSH TABLES WITH READ LOCK");
+    root.run("FLUSH TABLES WITH READ LOCK");
     let before = proxy.connections();
     proxy.retarget(second.port());
     stays(&holder, &database);
     assert!(proxy.connections() > before, "the address was checked");
-    lock("UNLOCK TABLES");
+    root.run("UNLOCK TABLES");
     stays(&holder, &database);
     assert_eq!(holder.end().status, Some(3));
 }
@@ -113,29 +102,26 @@ fn a_holder_that_moves_to_a_node_that_lags_keeps_its_lease() {
         eventually("the node has the table", || {
             reader.query_drop(&read).is_ok()
         });
-        for statement in ["BEGIN", &read] {
-            reader.query_drop(statement).expect("root may read");
-        }
+        reader.run(format!("BEGIN; {read}"));
         // With this method, the node applies no writes of the cluster until the ALTER has ended. The ALTER waits for the
         // transaction of the reader.
         scope.spawn(|| {
-            let alter =
-                format!("SET SESSION wsrep_OSU_method='RSU'; ALTER TABLE {table} COMMENT='x'");
-            second.run(&alter);
+            second.run(format!(
+                "SET SESSION wsrep_OSU_method='RSU'; ALTER TABLE {table} COMMENT='x'"
+            ));
         });
-        eventually("the node applies no writes", || {
-            let waits = "SELECT id FROM information_schema.processlist WHERE state LIKE 'Waiting for table metadata%'";
-            value(second, waits).is_some()
-        });
+        second.wait_until(
+            "COUNT(*)>0 FROM information_schema.processlist WHERE state LIKE 'Waiting for table metadata%'",
+        );
         assert_eq!(earlier.end().status, Some(3));
         let proxy = Proxy::to(first.port());
-        let holder = holder(&database, &proxy);
+        let holder = Holder::through(&database, proxy.port(), &["-v", "--ttl", "6s"]);
         let granted = token(&database);
         assert!(token(&there) < granted, "the node lags");
         proxy.retarget(second.port());
         proxy.reset();
         holder.running.wait_for_output("cannot renew init");
-        reader.query_drop("COMMIT").expect("root may commit");
+        reader.run("COMMIT");
         let again = "init is renewed again after";
         holder.running.wait_for_output(again);
         assert_eq!(token(&there), granted);
@@ -151,7 +137,7 @@ fn an_isolated_node_is_refused_and_a_forced_primary_is_reported() {
     exec(&database, &[]).expect(0, "ran\n", "");
     let there = third.same(&database);
     let hosts = [third.port(), first.port()].map(host);
-    let holder = Holder::start(dlock(&database, &hosts, &["exec"]), &["-v", "--ttl", "12s"]);
+    let holder = hold(&database, &hosts);
     let waiter = waiter(&database, &hosts);
     let token = token(&database).to_string();
     Galera::isolate(third);
@@ -168,7 +154,7 @@ fn an_isolated_node_is_refused_and_a_forced_primary_is_reported() {
     ] {
         exec(&there, options).expect(69, "", "use another node");
     }
-    let findings = doctor(&there.url());
+    let findings = Findings::at(&there.url());
     findings.reports("cluster", "fail", "component: non-Primary");
     assert_eq!(findings.status, 78, "{findings:#?}");
 
@@ -184,7 +170,7 @@ fn an_isolated_node_is_refused_and_a_forced_primary_is_reported() {
     let refused = format!("{} returned error 1047", hosts[0]);
     let skipped = format!("host {} is not used: {refused}", hosts[0]);
     outcome.expect(0, "", &skipped);
-    let findings = doctor(&url(&database, &hosts));
+    let findings = Findings::at(&url(&database, &hosts));
     assert_eq!(findings.status("hosts"), ["warn", "ok"]);
     findings.reports("hosts", "warn", &refused);
     let used = format!("{} accepts writes, and exec uses it", hosts[1]);
@@ -195,8 +181,8 @@ fn an_isolated_node_is_refused_and_a_forced_primary_is_reported() {
     eventually("the node is primary", || {
         Galera::status(third, "wsrep_ready") == "ON"
     });
-    let list = value(third, "SELECT @@wsrep_cluster_address").expect("a node has addresses");
+    let list: String = third.value("SELECT @@wsrep_cluster_address");
     assert!(list.contains("127.0.0.1:"), "{list}");
-    doctor(&there.url()).reports("cluster", "warn", "1 of 2 configured nodes");
+    Findings::at(&there.url()).reports("cluster", "warn", "1 of 2 configured nodes");
     cluster.rebuild();
 }

@@ -1,17 +1,15 @@
 //! Tests of a holder whose grant the database has lost, because a replica without the grant has replaced the server.
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Running, eventually};
-use testkit::clusters::{Galera, galera, value};
+use testkit::clusters::{Galera, galera};
 use testkit::command::{Stage, write_message};
-use testkit::holder::{Holder, is_free, renewals, steal, token};
+use testkit::holder::{Holder, is_free, steal, token, wait_renewals};
 use testkit::proxy::{AcceptMode, Fault, Kind, Proxy};
 use testkit::servers::{Database, Flavour, Series, Server, shared};
 
 use crate::faults::on_each;
 use crate::old_replica::{copy, second};
 
-/// Text that a holder prints when its database has lost the grant.
 const LOST: &str = "the database has lost";
 
 /// Text that a holder prints when it has written its grant again.
@@ -42,8 +40,8 @@ impl<'a> Scene<'a> {
     /// Runs dlock once, so that the record exists and is free, and copies the tables to the second server.
     #[track_caller]
     fn replica(&self, options: &[&str]) -> Database {
-        let outcome = self.exec().args(options).args(["--", "true"]).run();
-        assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+        let exec = self.exec().args(options).args(["--", "true"]);
+        exec.run().expect_status(0);
         copy(&self.database, self.second)
     }
 
@@ -51,14 +49,11 @@ impl<'a> Scene<'a> {
         Dlock::through(&self.database, self.proxy.port(), ["exec", "-a", "init"])
     }
 
-    /// Starts a holder through the proxy, and returns once its command runs.
     #[track_caller]
     fn holder(&self, options: &[&str]) -> Holder {
-        let dlock = Dlock::through(&self.database, self.proxy.port(), ["exec"]);
-        Holder::start(dlock, options)
+        Holder::through(&self.database, self.proxy.port(), options)
     }
 
-    /// Starts a contender that waits behind the holder.
     #[track_caller]
     fn waiter(&self) -> Running {
         let waiter = self.exec().args(TTL).args(["--", "echo", "ran"]).start();
@@ -66,11 +61,14 @@ impl<'a> Scene<'a> {
         waiter
     }
 
-    /// Replaces the server by the second one.
     fn fail_over(&self) {
         self.proxy.retarget(self.second.port());
         self.proxy.reset();
     }
+}
+
+fn on_each_scene(test: impl Fn(&Scene) + Sync) {
+    on_each(|flavour| test(&Scene::new(flavour)));
 }
 
 /// Fails over to `replica`. Asserts that `holder` writes its grant to `replica`, and renews the lease there. Returns the token.
@@ -81,23 +79,19 @@ fn is_written_again(scene: &Scene, holder: &Holder, replica: &Database) -> u64 {
     holder.running.wait_for_output(AGAIN);
     assert!(!is_free(replica), "the record contains the holder");
     assert_eq!(token(replica), granted, "the holder keeps its token");
-    let before = renewals(replica);
-    eventually("the lease is renewed", || renewals(replica) > before);
+    wait_renewals(replica, 1);
     granted
 }
 
 #[test]
 fn a_holder_writes_a_lost_grant_again_and_continues() {
-    on_each(|flavour| {
-        let scene = Scene::new(flavour);
+    on_each_scene(|scene| {
         let replica = scene.replica(&["--fence"]);
         let holder = scene.holder(&TTL);
         let waiter = scene.waiter();
-        let granted = is_written_again(&scene, &holder, &replica);
-        let mut root = replica.admin_conn();
-        let fence = root.query_first("SELECT token FROM dlock_fence");
-        let fence: Option<u64> = fence.expect("the table exists");
-        assert_eq!(fence, Some(granted), "the fence is advanced again");
+        let granted = is_written_again(scene, &holder, &replica);
+        let fence: u64 = replica.value("SELECT token FROM dlock_fence");
+        assert_eq!(fence, granted, "the fence is advanced again");
         holder.end().expect(3, "", LOST);
         waiter.wait().expect(0, "ran\n", "init is held by");
         assert!(token(&replica) > granted);
@@ -129,8 +123,7 @@ fn a_holder_writes_its_grant_to_a_database_without_a_record_or_with_a_minimum_ho
 
 #[test]
 fn all_holders_in_slots_write_their_lost_grants_again_and_continue() {
-    on_each(|flavour| {
-        let scene = Scene::new(flavour);
+    on_each_scene(|scene| {
         let replica = scene.replica(&["--shared"]);
         let options = ["--shared", "--ttl", "6s"];
         let holders = [(); 3].map(|()| scene.holder(&options));
@@ -153,14 +146,12 @@ fn all_holders_in_slots_write_their_lost_grants_again_and_continue() {
 
 /// Returns the numbers of the slots that are held, each with the token.
 fn slots(database: &Database) -> Vec<(u32, u64)> {
-    let query = "SELECT slot,token FROM dlock_slot WHERE owner_id IS NOT NULL ORDER BY slot";
-    (database.admin_conn().query(query)).expect("the table exists")
+    database.rows("SELECT slot,token FROM dlock_slot WHERE owner_id IS NOT NULL ORDER BY slot")
 }
 
 #[test]
 fn a_waiter_names_the_fail_over_and_waits_until_a_lost_lease_has_ended() {
-    on_each(|flavour| {
-        let scene = Scene::new(flavour);
+    on_each_scene(|scene| {
         scene.replica(&[]);
         let holder = scene.holder(&TTL);
         let waiter = scene.waiter();
@@ -184,8 +175,8 @@ fn a_waiter_expects_lost_grants_if_another_galera_cluster_has_the_same_name() {
     let position = "--wsrep-start-position=00000000-0000-0000-0000-000000000000:-1";
     let other = Server::start(Series::Galera, &["--wsrep-new-cluster", position]);
     let first = &cluster.nodes[0];
-    let name = "SELECT @@wsrep_cluster_name";
-    assert_eq!(value(first, name), value(&other, name));
+    let name = |server: &Server| server.value::<String>("SELECT @@wsrep_cluster_name");
+    assert_eq!(name(first), name(&other));
     let state = "wsrep_cluster_state_uuid";
     assert_ne!(Galera::status(first, state), Galera::status(&other, state));
     let scene = Scene::on(first, &other);
@@ -219,12 +210,11 @@ fn a_holder_stops_if_the_older_database_has_another_grant_or_is_paused() {
 
         let paused = Scene::new(flavour);
         let replica = paused.replica(&[]);
-        let pause = "UPDATE dlock_lock SET paused_until=UTC_TIMESTAMP(6)+INTERVAL 1 HOUR";
-        replica.run(pause);
+        replica.run("UPDATE dlock_lock SET paused_until=UTC_TIMESTAMP(6)+INTERVAL 1 HOUR");
         let holder = paused.holder(&TTL);
         paused.fail_over();
-        let outcome = holder.running.wait();
-        outcome.expect(76, "", "as after a fail-over to an older replica");
+        let message = "as after a fail-over to an older replica";
+        holder.running.wait().expect(76, "", message);
         assert!(is_free(&replica), "the record is unchanged");
 
         let replaced = Scene::new(flavour);
@@ -236,7 +226,7 @@ fn a_holder_stops_if_the_older_database_has_another_grant_or_is_paused() {
         let message = "although the lease of this process had not ended";
         outcome.expect(76, "", message);
         outcome.expect(76, "", "a restored backup");
-        assert_eq!(other.end().status, Some(3));
+        other.end().expect_status(3);
     });
 }
 

@@ -2,13 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use mysql::prelude::Queryable;
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::holder::Holder;
 use testkit::middle::Middle;
 use testkit::servers::{Flavour, shared};
 
-use super::doctor;
+use crate::doctor::Findings;
 use crate::faults::on_each;
 use crate::queue::{Queue, expect_success};
 
@@ -28,7 +27,7 @@ fn works(url: &str) {
     let outcome = waiter.wait();
     outcome.expect(0, "ran\n", "init is held by");
     assert!(!outcome.stderr.contains("named locks"), "{outcome:#?}");
-    doctor(url).are_good_except(&["proxy"]);
+    Findings::at(url).are_good_except(&["proxy"]);
 }
 
 #[test]
@@ -55,7 +54,7 @@ fn a_router_that_shares_connections_is_refused_with_advice() {
     exec.run().expect(78, "", advice);
     // dlock does not retry. The default of --connect-timeout is much longer.
     assert!(started.elapsed() < Duration::from_secs(30));
-    let findings = doctor(&url);
+    let findings = Findings::at(&url);
     let fix = findings.reports("proxy", "fail", "error 4501");
     assert!(fix.contains("connection_sharing=0"), "{fix}");
     assert_eq!(findings.status, 78, "{findings:#?}");
@@ -82,11 +81,11 @@ fn holders_and_waiters_keep_a_connection_behind_a_proxy_that_ends_silent_ones() 
         }
         // A contender searches for dead entries only if the first entry is old enough.
         queue.spread_arrivals(2);
-        let read = "SELECT position,enqueued_at FROM dlock_waiter ORDER BY holder";
-        let entries = |queue: &mut Queue| -> Vec<(u64, String)> {
-            queue.admin.query(read).expect("the entries can be read")
+        let database = queue.database.clone();
+        let entries = || -> Vec<(u64, String)> {
+            database.rows("SELECT position,enqueued_at FROM dlock_waiter ORDER BY holder")
         };
-        let before = entries(&mut queue);
+        let before = entries();
         // A queue head reads the record every second.
         holder.wait_for_output(SILENCE);
         eventually("the other waiters know the limit", || {
@@ -94,24 +93,17 @@ fn holders_and_waiters_keep_a_connection_behind_a_proxy_that_ends_silent_ones() 
             waiters.iter().filter(know).count() >= 3
         });
         // Each of them now starts a new wait every second on one connection.
-        let now: Option<String> = (queue.admin)
-            .query_first("SELECT UTC_TIMESTAMP(6)")
-            .expect("the server responds");
-        let now = now.expect("the query returns one row");
-        let waits = format!("dlock_waiter WHERE last_seen_at>'{now}'");
-        eventually("all waiters are connected", || queue.count(&waits) == 4);
-        assert_eq!(entries(&mut queue), before, "{flavour}");
-        let head = "SELECT CAST(holder AS CHAR) FROM dlock_waiter WHERE session_id=IS_USED_LOCK(\
-                            CONCAT('dlock:',LEFT(SHA2(CONCAT(CAST(DATABASE() AS BINARY),x'00','init'),256),40)))";
-        eventually("the first waiter is the queue head", || {
-            let head: Option<String> = queue.admin.query_first(head).expect("it can be read");
-            head.as_deref() == Some("a")
-        });
-        let read = "SELECT session_id,renewals FROM dlock_lock";
-        let mut read = || -> (u64, u64) {
-            let row = queue.admin.query_first(read).expect("the row can be read");
-            row.expect("the row exists")
-        };
+        let now: String = database.value("SELECT UTC_TIMESTAMP(6)");
+        let are_connected = format!("COUNT(*)=4 FROM dlock_waiter WHERE last_seen_at>'{now}'");
+        database.wait_until(are_connected);
+        assert_eq!(entries(), before, "{flavour}");
+        // The first waiter is the queue head.
+        database.wait_until(
+            "holder='a' FROM dlock_waiter WHERE session_id=IS_USED_LOCK(\
+             CONCAT('dlock:',LEFT(SHA2(CONCAT(CAST(DATABASE() AS BINARY),x'00','init'),256),40)))",
+        );
+        let read =
+            || -> (u64, u64) { database.value("SELECT session_id,renewals FROM dlock_lock") };
         let (mut session, mut before) = read();
         eventually("the holder renews four times in one session", || {
             let (current, renewals) = read();

@@ -30,8 +30,7 @@ fn tidb_gets_neither_named_locks_nor_version_comments() {
                 .args(options)
                 .args(["--", "echo", "ran"])
         };
-        let dlock = Dlock::through(&database, proxy.port(), ["exec"]);
-        let holder = Holder::start(dlock, &[]);
+        let holder = Holder::through(&database, proxy.port(), &[]);
         exec(&["-n"]).run().expect(75, "", "init is held by");
         let waiter = exec(&["-v"]).start();
         waiter.wait_for_output("named locks do not work on this server");

@@ -11,38 +11,28 @@ use testkit::servers::Server;
 
 use super::{Scene, on_each};
 
-const OPTIONS: [&str; 3] = [
-    "--log-bin=../disk/binlog",
-    "--binlog-format=ROW",
-    "--server-id=1",
-];
-
 #[test]
 fn a_full_server_disk_stops_the_command_and_prevents_new_runs() {
     on_each(|flavour| {
-        let mut server = Server::start_in(
-            flavour,
-            &OPTIONS,
-            &[("DLOCK_TEST_SERVER_DISK", "8M".to_owned())],
-        );
+        let log = [
+            "--log-bin=../disk/binlog",
+            "--binlog-format=ROW",
+            "--server-id=1",
+        ];
+        let disk = ("DLOCK_TEST_SERVER_DISK", "8M".to_owned());
+        let mut server = Server::start_in(flavour, &log, &[disk]);
         let scene = Scene::on(&server);
-        let holder = scene.stubborn_holder("3s");
-        let contender = scene.contender();
-        scene.queued();
-        let filled = fs::write(server.disk().join("ballast"), vec![1; 9 << 20]);
-        let error = filled.expect_err("the disk is smaller than the file");
-        assert_eq!(error.kind(), ErrorKind::StorageFull, "{flavour}");
-        let outcome = holder.running.wait();
-        outcome.expect(76, "term\n", "cannot keep init: ");
+        let (contender, ()) = scene.stops_if(|| {
+            let filled = fs::write(server.disk().join("ballast"), vec![1; 9 << 20]);
+            let error = filled.expect_err("the disk is smaller than the file");
+            assert_eq!(error.kind(), ErrorKind::StorageFull, "{flavour}");
+        });
         eventually("the server logs the reason", || {
             let log = fs::read_to_string(server.dir().join("log"));
             log.is_ok_and(|log| log.contains("Disk is full writing"))
         });
         let newcomer = scene.exec("newcomer", &["--wait", "2s"], "").run();
-        assert!(
-            matches!(newcomer.status, Some(69 | 75)),
-            "{flavour}: {newcomer:#?}"
-        );
+        assert!(matches!(newcomer.status, Some(69 | 75)), "{newcomer:#?}");
         // Simulates an operator who makes room on the disk and restarts the server.
         for file in fs::read_dir(server.disk()).expect("the disk exists") {
             let file = file.expect("the disk can be read");

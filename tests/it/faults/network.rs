@@ -2,11 +2,8 @@
 
 use std::time::Duration;
 
-use testkit::cli_runner::{Dlock, eventually};
-use testkit::holder::is_free;
-use testkit::network::local;
-use testkit::proxy::{AcceptMode, Fault, Flow, Kind, Port, Proxy, packet};
-use testkit::servers::{Flavour, shared};
+use testkit::cli_runner::eventually;
+use testkit::proxy::{AcceptMode, Fault, Flow, Kind, Proxy, packet};
 
 use super::{Scene, on_each, on_each_case};
 
@@ -71,14 +68,13 @@ fn a_short_cut_delays_the_start_or_returns_69_and_does_not_affect_the_command() 
             is_connected || holder.running.stderr_so_far().contains("trying again")
         });
         restore(&scene.proxy);
-        holder.is_up();
+        let holder = holder.up();
 
         cut(&scene.proxy);
         holder.running.wait_for_output("cannot renew init: ");
         restore(&scene.proxy);
-        holder
-            .running
-            .wait_for_output("init is renewed again after ");
+        let renewed = "init is renewed again after ";
+        holder.running.wait_for_output(renewed);
         holder.unharmed();
         scene.free();
         scene.over(&["holder"]);
@@ -88,12 +84,7 @@ fn a_short_cut_delays_the_start_or_returns_69_and_does_not_affect_the_command() 
 #[test]
 fn a_cut_longer_than_the_lease_stops_the_command_before_the_next_runs() {
     on_each_case(&CUTS, |scene, name, cut| {
-        let holder = scene.stubborn_holder("3s");
-        let contender = scene.contender();
-        scene.queued();
-        cut(&scene.proxy);
-        let outcome = holder.running.wait();
-        outcome.expect(76, "term\n", "cannot keep init: ");
+        let (contender, ()) = scene.stops_if(|| cut(&scene.proxy));
         stop_dripping(scene, name);
         assert_eq!(contender.wait().status, Some(0), "the contender");
         restore(&scene.proxy);
@@ -125,50 +116,10 @@ fn unexpected_bytes_cost_only_the_connection() {
             scene.proxy.inject(&bytes);
             scene.proxy.wait_connections(before + 1);
             // The proxy injects bytes only into a connection that is complete, so this connection must be in use.
-            let asked = scene.proxy.asked(Kind::Renew);
-            scene.proxy.wait_asked(Kind::Renew, asked + 1);
+            scene.proxy.wait_more(Kind::Renew, 1);
             scene.renewed();
         }
         holder.unharmed();
         scene.free();
-    });
-}
-
-#[test]
-fn a_failover_keeps_the_lease_of_the_holder() {
-    on_each(|flavour| {
-        let scene = Scene::new(flavour);
-        let other = match flavour {
-            Flavour::MariaDb => Flavour::MySql,
-            Flavour::MySql => Flavour::MariaDb,
-        };
-        // The other server has the same account and database, and the lock is free there.
-        scene.database.create(&mut shared(other).admin());
-        let there = Proxy::to(shared(other).port());
-        let url = scene.database.url_through(there.port());
-        let dlock = Dlock::new(["exec", "-a", "init", "--", "true"]);
-        let outcome = dlock.env("DLOCK_URL", url).run();
-        assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:#?}");
-
-        let holder = scene.stubborn_holder("6s");
-        let same = Proxy::to(scene.database.port);
-        scene.proxy.retarget(same.port());
-        scene.proxy.reset();
-        holder
-            .running
-            .wait_for_output("init is renewed again after ");
-        assert!(
-            same.asked(Kind::Renew) > 0,
-            "{flavour}: no renewal through the other proxy"
-        );
-
-        let closed = Port::reserve(local(0)).expect("127.0.0.1 has a free port");
-        scene.proxy.retarget(closed.number());
-        scene.proxy.reset();
-        scene.proxy.retarget(there.port());
-        let record = shared(other).same(&scene.database);
-        eventually("the grant is written again", || !is_free(&record));
-        let outcome = holder.end();
-        outcome.expect(4, "", "the database has lost the grant of init");
     });
 }

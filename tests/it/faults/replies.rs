@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use testkit::cli_runner::eventually;
-use testkit::command::write_message;
 use testkit::holder::{status, wait_renewals};
 use testkit::proxy::{Fault, Kind};
 
@@ -31,7 +30,7 @@ fn a_request_without_a_response_is_retried_and_does_not_affect_the_command() {
         holder.running.wait_for_output("trying again");
         // By now dlock has opened a new connection.
         attempt.let_go();
-        holder.is_up();
+        let holder = holder.up();
 
         let connections = scene.proxy.connections();
         let renewal = scene.proxy.next(Kind::Renew, fault.clone());
@@ -82,7 +81,8 @@ fn a_lost_hand_off_delays_no_waiter_and_every_run_is_recorded() {
         let case = scene.proxy.next(Kind::Handoff, fault);
         let second = scene.exec("second", &["--ttl", "10m"], "exit 5").start();
         scene.queued();
-        scene.renewed();
+        // The holder has read the waiter with the first of these renewals.
+        wait_renewals(&scene.database, 2);
         first.unharmed();
         case.wait();
         case.let_go();
@@ -113,7 +113,7 @@ fn a_waiter_that_loses_requests_gets_the_lock_and_its_entry_ends_with_the_releas
         }
         scene.proxy.wait_asked(Kind::WaitTurn, 1);
         first.unharmed();
-        waiter.is_up();
+        let waiter = waiter.up();
         let shown = status(&scene.database)["waiters"].clone();
         assert_eq!(shown, serde_json::json!([]), "{name}");
         let release = scene.proxy.next(Kind::Release, fault);
@@ -197,18 +197,13 @@ fn a_response_to_another_request_is_never_accepted() {
         let record = |kind| scene.proxy.next(kind, Fault::Drip(Duration::ZERO));
         let [grant, release] = [Kind::TryAcquire, Kind::Release].map(record);
         scene.faulty("holder", &[], "").expect(0, "", "");
-        let holder = scene.exec("owner", &[], "read -r word < \"$3\"");
-        let go = scene.stage.fifo("owner");
-        let holder = holder.arg(&go).start();
-        eventually("the owner runs", || scene.witness().contains("owner"));
+        let owner = scene.start("owner", &[], "").up();
         let replay = Fault::Respond(grant.response());
         let replayed = scene.proxy.every(Kind::TryAcquire, replay);
         let options = ["--wait", "0", "--connect-timeout", "0"];
-        let outcome = scene.faulty("thief", &options, "").run();
-        assert_eq!(outcome.status, Some(69), "{flavour}: {outcome:#?}");
-        write_message(&go, "on");
-        holder.wait().expect(0, "", "");
+        scene.faulty("thief", &options, "").run().expect_status(69);
         replayed.lift();
+        owner.unharmed();
 
         let holder = scene.holder(&[]);
         let replay = Fault::Respond(release.response());

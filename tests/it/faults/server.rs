@@ -13,15 +13,20 @@ use super::{Scene, on_each};
 
 const RENEWED: &str = "init is renewed again after ";
 
-/// Undoes a fault of the server.
 type Undo = Box<dyn FnOnce()>;
 
 /// A name and a function that makes the server refuse requests until the returned [`Undo`] runs.
 type Refusal = (&'static str, fn(&Server, &Scene) -> Undo);
 
 const REFUSALS: [Refusal; 4] = [
-    ("read-only", read_only),
-    ("FLUSH TABLES WITH READ LOCK", read_lock),
+    ("read-only", |server, _| {
+        let set = "SET GLOBAL read_only=1";
+        changed(server.admin(), set, "SET GLOBAL read_only=0")
+    }),
+    ("FLUSH TABLES WITH READ LOCK", |server, _| {
+        let lock = "FLUSH TABLES WITH READ LOCK";
+        changed(server.admin(), lock, "UNLOCK TABLES")
+    }),
     ("the row is locked (1205)", row_lock),
     ("too many connections (1040)", full),
 ];
@@ -32,23 +37,12 @@ fn changed(mut admin: Conn, statement: &str, undo: &'static str) -> Undo {
     Box::new(move || admin.run(undo))
 }
 
-fn read_only(server: &Server, _: &Scene) -> Undo {
-    let set = "SET GLOBAL read_only=1";
-    changed(server.admin(), set, "SET GLOBAL read_only=0")
-}
-
-fn read_lock(server: &Server, _: &Scene) -> Undo {
-    let lock = "FLUSH TABLES WITH READ LOCK";
-    changed(server.admin(), lock, "UNLOCK TABLES")
-}
-
 fn row_lock(_: &Server, scene: &Scene) -> Undo {
     let mut admin = scene.database.admin_conn();
     // A deadlock ends the transaction, so each attempt begins a new one.
     eventually("the row can be locked", || {
-        let lock = ["BEGIN", "SELECT token FROM dlock_lock FOR UPDATE"];
-        lock.iter()
-            .all(|statement| admin.query_drop(statement).is_ok())
+        let mut statements = ["BEGIN", "SELECT token FROM dlock_lock FOR UPDATE"].iter();
+        statements.all(|statement| admin.query_drop(statement).is_ok())
     });
     Box::new(move || drop(admin))
 }
@@ -67,8 +61,7 @@ fn full(server: &Server, scene: &Scene) -> Undo {
     admin.run("SET GLOBAL max_connections=10");
     eventually("the server is full", || !connects());
     // Resets the connection right after a renewal, so that enough time is left before the next renewal.
-    let asked = scene.proxy.asked(Kind::Renew);
-    scene.proxy.wait_asked(Kind::Renew, asked + 1);
+    scene.proxy.wait_more(Kind::Renew, 1);
     // The holder cannot reconnect before the last connection is taken.
     scene.proxy.door(AcceptMode::Silent);
     scene.proxy.reset();
@@ -97,12 +90,7 @@ fn a_refusal_stops_the_command_only_if_it_is_longer_than_the_lease() {
             holder.unharmed();
             scene.free();
 
-            let holder = scene.stubborn_holder("3s");
-            let contender = scene.contender();
-            scene.queued();
-            let undo = refuse(&server, &scene);
-            let outcome = holder.running.wait();
-            outcome.expect(76, "term\n", "cannot keep init: ");
+            let (contender, undo) = scene.stops_if(|| refuse(&server, &scene));
             undo();
             assert_eq!(contender.wait().status, Some(0), "{flavour}, {name}");
             scene.over(&["holder", "holder", "contender"]);
@@ -148,13 +136,12 @@ fn holder_and_waiter_retry_a_killed_query_or_connection() {
             let holder = scene.holder(&["--ttl", "10s"]);
             let waiter = scene.faulty("waiter", &[], "").start();
             scene.proxy.wait_asked(Kind::WaitTurn, 1);
-            let mut admin = scene.database.admin_conn();
             // Kills the query or session in which the waiter waits, and then the query or session in which the holder
             // renews.
-            kill_session(&mut admin, &scene, kill, "GET_LOCK");
+            kill_session(&scene, kill, "GET_LOCK");
             scene.proxy.wait_asked(Kind::WaitTurn, 2);
             let undo = row_lock(shared(flavour), &scene);
-            kill_session(&mut admin, &scene, kill, "renewals");
+            kill_session(&scene, kill, "renewals");
             holder.running.wait_for_output("cannot renew init: ");
             undo();
             holder.running.wait_for_output(RENEWED);
@@ -168,7 +155,8 @@ fn holder_and_waiter_retry_a_killed_query_or_connection() {
 /// Waits until a session of the account runs a query that contains `text`, and runs the statement `kill` with the id
 /// of this session.
 #[track_caller]
-fn kill_session(admin: &mut Conn, scene: &Scene, kill: &str, text: &str) {
+fn kill_session(scene: &Scene, kill: &str, text: &str) {
+    let mut admin = scene.database.admin_conn();
     let find = format!(
         "SELECT id FROM {SESSIONS} AS p WHERE user='{}' AND info LIKE '%{text}%'",
         scene.database.user
@@ -205,11 +193,10 @@ fn an_attempt_or_renewal_that_fails_with_a_server_error_is_retried() {
             let holder = scene.start("holder", &["--ttl", "10s"], "");
             scene.proxy.wait_asked(Kind::TryAcquire, asked + 2);
             undo();
-            holder.is_up();
+            let holder = holder.up();
 
             let undo = failing(&scene, code);
-            let asked = scene.proxy.asked(Kind::Renew);
-            scene.proxy.wait_asked(Kind::Renew, asked + 2);
+            scene.proxy.wait_more(Kind::Renew, 2);
             undo();
             scene.renewed();
             holder.unharmed();
@@ -224,19 +211,19 @@ fn a_deleted_record_is_written_again_and_a_dropped_table_stops_the_holder_in_tim
     on_each(|flavour| {
         let scene = Scene::new(flavour);
         let mut admin = scene.database.admin_conn();
+        let mut change = |statement: &str| {
+            eventually(statement, || admin.query_drop(statement).is_ok());
+        };
         let holder = scene.holder(&["--ttl", "3s"]);
-        eventually("no other session locks the row", || {
-            admin.query_drop("DELETE FROM dlock_lock").is_ok()
-        });
+        // Another session may lock the row or the table.
+        change("DELETE FROM dlock_lock");
         holder.running.wait_for_output("init is renewed again");
         let outcome = holder.end();
         outcome.expect(4, "", "the database has lost the grant of init");
         assert_eq!(scene.contender().wait().status, Some(0), "{flavour}");
 
         let holder = scene.stubborn_holder("3s");
-        eventually("no other session locks the table", || {
-            admin.query_drop("DROP TABLE dlock_lock").is_ok()
-        });
+        change("DROP TABLE dlock_lock");
         let outcome = holder.running.wait();
         outcome.expect(76, "term\n", "cannot keep init: ");
         assert_eq!(scene.contender().wait().status, Some(0), "{flavour}");
