@@ -14,10 +14,10 @@ use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::command::Stage;
 use testkit::holder::Holder;
+use testkit::repository;
 use testkit::servers::{Database, Flavour, fetched, shared};
 
 /// Options of `dlock hold` for locks that are lost in a test.
@@ -59,14 +59,6 @@ fn driver(name: &str) -> PathBuf {
     repository().join("tests/it/clients").join(name)
 }
 
-fn example(name: &str) -> PathBuf {
-    repository().join("examples/clients").join(name)
-}
-
-fn repository() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
 /// Returns the folder for the compiled programs.
 fn target() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("clients");
@@ -103,7 +95,8 @@ fn compile_go() -> PathBuf {
     let copy = |from: &Path, to: &str| {
         fs::copy(from, module.join(to)).expect("the file can be copied");
     };
-    copy(&example("dlock.go"), "dlock/dlock.go");
+    let example = repository().join("examples/clients/dlock.go");
+    copy(&example, "dlock/dlock.go");
     copy(&driver("driver.go"), "driver.go");
     fs::write(module.join("go.mod"), "module clients\n\ngo 1.20\n").expect("the folder is new");
     let mut go = Command::new(fetched("go"));
@@ -143,7 +136,6 @@ impl Program {
         }
     }
 
-    /// Returns the answer to `command`.
     #[track_caller]
     fn ask(&mut self, command: &str) -> String {
         writeln!(self.commands, "{command}").expect("the program reads its commands");
@@ -179,8 +171,7 @@ impl Program {
 
     /// Returns how often the program was told that the first lock is lost.
     fn losses(&self) -> usize {
-        let stdout = self.running.stdout_so_far();
-        stdout.lines().filter(|line| *line == "lost").count()
+        losses(&self.running.stdout_so_far())
     }
 
     /// Waits until the program was told that the lock is lost, and asserts that the other functions report it too.
@@ -199,11 +190,9 @@ impl Program {
     #[track_caller]
     fn end(mut self) -> usize {
         writeln!(self.commands, "quit").expect("the program reads its commands");
-        eventually("the program ends", || self.running.is_over());
-        let losses = self.losses();
         let outcome = self.running.wait();
-        assert_eq!(outcome.status, Some(0), "{outcome:?}");
-        losses
+        outcome.expect_status(0);
+        losses(&outcome.stdout)
     }
 
     /// Returns the id of the only dlock that the program has started.
@@ -227,7 +216,10 @@ impl Program {
     }
 }
 
-/// Returns PATH with the folder of dlock.
+fn losses(stdout: &str) -> usize {
+    stdout.lines().filter(|line| *line == "lost").count()
+}
+
 fn path() -> String {
     let folder = Path::new(env!("CARGO_BIN_EXE_dlock")).parent();
     let folder = folder.expect("dlock is in a folder").display();
@@ -267,30 +259,25 @@ fn program_waits_holds_its_locks_and_releases_them() {
         program.expect("valid", "false");
         assert_eq!(holder.end().status, Some(3));
 
-        let is_free = |name: &str| match contend(&database, name, "0").run().status {
-            Some(0) => true,
-            status => {
-                assert_eq!(status, Some(75));
-                false
-            }
-        };
+        let contends = |name, status| contend(&database, name, "0").run().expect_status(status);
         program.expect("try 0", "true");
         program.expect("valid", "true");
-        let status = Dlock::on(&database, ["status", FIRST, "--json"]).run();
-        let status: Value = serde_json::from_str(&status.stdout).expect("JSON");
+        let status = Dlock::on(&database, ["status", FIRST, "--json"])
+            .run()
+            .json();
         let first = program.token();
         assert_eq!(status["locks"][0]["token"], first, "{status}");
-        assert!(!is_free(FIRST));
+        contends(FIRST, 75);
         // The locks of a program are independent.
         program.expect("2:lock", "ok");
         program.expect("valid", "true");
         program.expect("unlock", "ok");
         program.expect("valid", "false");
-        assert!(is_free(FIRST));
+        contends(FIRST, 0);
         program.expect("2:valid", "true");
-        assert!(!is_free("second"));
+        contends("second", 75);
         program.expect("2:unlock", "ok");
-        assert!(is_free("second"));
+        contends("second", 0);
 
         program.expect("try 600", "true");
         assert!(program.token() > first);
@@ -300,7 +287,7 @@ fn program_waits_holds_its_locks_and_releases_them() {
         assert_eq!(program.losses(), 0);
         // The end of the program releases its lock.
         program.running.signal("KILL");
-        assert_eq!(contend(&database, FIRST, "10m").run().status, Some(0));
+        contend(&database, FIRST, "10m").run().expect_status(0);
     });
 }
 

@@ -20,11 +20,10 @@ use testkit::sql::Sql;
 
 use crate::mutants::scene::{ScenarioResult, Scene};
 
-/// One hour in seconds.
 const HOUR: f64 = 3_600.0;
 
 /// The ttl of holders. The ttl is short, so that the tests can wait for a whole lease at each clock rate.
-const TTL: [&str; 2] = ["--ttl", "3s"];
+const TTL: &str = "3s";
 
 /// Number of renewals in one [`TTL`] and one more second, because a change of the clock rate may take a second.
 const A_WHOLE_LEASE: u64 = 8;
@@ -91,9 +90,8 @@ fn seconds_off(admin: &mut Conn) -> f64 {
     server - own.expect("after 1970").as_secs_f64()
 }
 
-/// Starts a holder with the ttl [`TTL`].
-fn holder(scene: &Scene) -> Running {
-    scene.holder(scene.exec(scene.database.port).args(TTL))
+fn holder(scene: &Scene, ttl: &str) -> Running {
+    scene.holder(scene.exec(scene.database.port).args(["--ttl", ttl]))
 }
 
 /// Waits for `times` more renewals by `holder`, and asserts that a contender then does not acquire the lock.
@@ -109,11 +107,21 @@ fn assert_renewed_and_exclusive(scene: &Scene, holder: &mut Running, times: u64)
     once.expect(75, "", "init is held by");
 }
 
+/// Lets the command of `holder` end, and asserts that the holder and then the waiters end as usual.
+#[track_caller]
+fn all_end(scene: &Scene, holder: Running, waiters: [Running; 2]) {
+    scene.let_go();
+    holder.wait().expect(4, "", "the server's clock was set ");
+    for waiter in waiters {
+        waiter.wait().expect(0, "alone\n", "init is held by");
+    }
+}
+
 #[test]
 fn any_server_clock_error_is_harmless_and_reported_while_the_queue_lock_is_held() {
     let clocked = &ClockServer::start();
     let scene = clocked.scene("");
-    let mut holder = holder(&scene);
+    let mut holder = holder(&scene, TTL);
     let waiters = [scene.waiter(), scene.waiter()];
     for off in [HOUR, 0.0, -HOUR, 0.0] {
         clocked.set(off, 1.0);
@@ -123,11 +131,7 @@ fn any_server_clock_error_is_harmless_and_reported_while_the_queue_lock_is_held(
         clocked.set(0.0, rate);
         assert_renewed_and_exclusive(&scene, &mut holder, A_WHOLE_LEASE);
     }
-    scene.let_go();
-    holder.wait().expect(4, "", "the server's clock was set ");
-    for waiter in waiters {
-        waiter.wait().expect(0, "alone\n", "init is held by");
-    }
+    all_end(&scene, holder, waiters);
     only_the_mutant_trusts_the_server_clock(clocked);
     a_contender_without_named_locks_does_not_trust_the_server_clock(clocked);
     status_reports_that_the_server_clock_was_set(clocked);
@@ -141,8 +145,7 @@ fn status_reports_that_the_server_clock_was_set(clocked: &ClockServer) {
     for (off, diagnosis, difference) in [(HOUR, forward, "ahead of"), (-HOUR, back, "behind")] {
         clocked.set(0.0, 1.0);
         let scene = clocked.scene("");
-        let dlock = scene.exec(scene.database.port).args(["--ttl", "1m"]);
-        let _holder = scene.holder(dlock);
+        let _holder = holder(&scene, "1m");
         clocked.set(off, 1.0);
         let status = Dlock::on(&scene.database, ["status", "init"]).run();
         assert!(status.stdout.contains(diagnosis), "{status:?}");
@@ -158,8 +161,7 @@ fn only_the_mutant_trusts_the_server_clock(clocked: &ClockServer) {
     let held = ["", "clock"].map(|without| {
         let scene = clocked.scene(without);
         // The ttl is long, so the contender makes its attempt before the next renewal.
-        let dlock = scene.exec(scene.database.port).args(["--ttl", "1m"]);
-        let holder = scene.holder(dlock);
+        let holder = holder(&scene, "1m");
         (scene, holder)
     });
     clocked.set(HOUR, 1.0);
@@ -175,8 +177,7 @@ fn only_the_mutant_trusts_the_server_clock(clocked: &ClockServer) {
 fn a_contender_without_named_locks_does_not_trust_the_server_clock(clocked: &ClockServer) {
     clocked.set(0.0, 1.0);
     let scene = clocked.scene("");
-    let dlock = scene.exec(scene.database.port).args(["--ttl", "1m"]);
-    let mut holder = scene.holder(dlock);
+    let mut holder = holder(&scene, "1m");
     // The server has no such function.
     let refusing = Proxy::rewriting(scene.database.port, "GET_LOCK(", "GET_L0CK(");
     clocked.set(HOUR, 1.0);
@@ -192,7 +193,7 @@ fn a_contender_without_named_locks_does_not_trust_the_server_clock(clocked: &Clo
 fn without_queue_lock_the_server_clock_may_be_set_while_the_session_is_seen() {
     let clocked = &ClockServer::start();
     let scene = clocked.scene("");
-    let mut holder = holder(&scene);
+    let mut holder = holder(&scene, TTL);
     let waiters = [scene.waiter(), scene.waiter()];
     scene.take_queue_lock_away();
     for off in [5.0, HOUR, 0.0] {
@@ -204,11 +205,7 @@ fn without_queue_lock_the_server_clock_may_be_set_while_the_session_is_seen() {
         clocked.set(-HOUR, rate);
         assert_renewed_and_exclusive(&scene, &mut holder, A_WHOLE_LEASE);
     }
-    scene.let_go();
-    holder.wait().expect(4, "", "the server's clock was set ");
-    for waiter in waiters {
-        waiter.wait().expect(0, "alone\n", "init is held by");
-    }
+    all_end(&scene, holder, waiters);
 }
 
 /// Asserts that a contender replaces a dead holder after the server's clock is set back by an hour. By the server's
@@ -216,7 +213,7 @@ fn without_queue_lock_the_server_clock_may_be_set_while_the_session_is_seen() {
 fn a_dead_holder_is_replaced_although_the_clock_is_set_back(clocked: &ClockServer) {
     let dead = ["KILL", "STOP"].map(|signal| {
         let scene = clocked.scene("");
-        let holder = holder(&scene);
+        let holder = holder(&scene, TTL);
         let waiter = scene.waiter();
         (scene, holder, waiter, signal)
     });

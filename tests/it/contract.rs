@@ -17,7 +17,6 @@ pub(crate) trait Scene {
     fn owner_id(&self, number: u8) -> OwnerId;
     /// Moves the end of the lease to this time ago by the server's clock, rounded up to what the server can count.
     fn expire(&self, ago: Duration);
-    /// Revokes the lease, as an operator does.
     fn revoke(&self);
     /// Replaces the record by one in which the action was never granted.
     fn lose_record(&self);
@@ -110,7 +109,6 @@ impl Peer {
         }
     }
 
-    /// Asserts that the lost `grant` cannot be written again.
     #[track_caller]
     fn is_refused(&mut self, grant: Grant) {
         let late = self.send(&reassertion(grant));

@@ -4,13 +4,11 @@
 //! The command is a C program, since a thousand shells would use too many resources.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
 
-use tempfile::TempDir;
 use testkit::cli_runner::Dlock;
-use testkit::command::{Stage, read_message};
+use testkit::command::{Stage, only_child, read_message};
 use testkit::compiler::compile;
 use testkit::holder::steal;
 use testkit::servers::{Flavour, shared};
@@ -65,28 +63,18 @@ int main(int count, char **words) {
 }
 "#;
 
-fn program() -> &'static Path {
-    static PROGRAM: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
-    let (_, path) = PROGRAM.get_or_init(|| {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("crowd");
-        compile(&[], SOURCE, &path);
-        (folder, path)
-    });
-    path
-}
-
 /// In the second half of the test, dlock has 64 descriptors for 1001 processes.
 #[test]
 fn a_thousand_processes_get_sigterm_when_dlock_has_few_free_descriptors_again() {
     let database = shared(Flavour::of_this_test()).database("crowd");
     let stage = Stage::new();
-    let ready = stage.fifo("ready");
+    let (program, ready) = (stage.path("crowd"), stage.fifo("ready"));
+    compile(&[], SOURCE, &program);
     let script = r#"ulimit -n 64; exec "$0" exec -a init -v --ttl=40s --grace=20s -- "$@""#;
     let running = Dlock::of(Path::new("/bin/sh"), ["-c", script])
         .env("DLOCK_URL", database.url())
         .arg(env!("CARGO_BIN_EXE_dlock"))
-        .arg(program())
+        .arg(program)
         .args(["10", "99"])
         .arg(stage.path("log"))
         .arg(&ready)
@@ -94,7 +82,7 @@ fn a_thousand_processes_get_sigterm_when_dlock_has_few_free_descriptors_again() 
     assert_eq!(read_message(&ready), "up");
     let log = || fs::read_to_string(stage.path("log")).expect("the command created the log");
 
-    let monitor = child_of(running.pid());
+    let monitor = only_child(running.pid()).to_string();
     let limit = |number: u32| {
         let set = Command::new("prlimit")
             .args(["--pid", &monitor, &format!("--nofile={number}:64")])
@@ -113,17 +101,10 @@ fn a_thousand_processes_get_sigterm_when_dlock_has_few_free_descriptors_again() 
     assert_eq!(log.len(), 1001);
 }
 
-fn child_of(pid: u32) -> String {
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    let children = children.expect("dlock runs");
-    children.trim().to_owned()
-}
-
 #[test]
 fn a_process_started_by_a_term_handler_gets_no_signal() {
     let database = shared(Flavour::of_this_test()).database("crowd");
     let stage = Stage::new();
-    let ready = stage.fifo("ready");
     let cleanup = r#"trap "echo stopped" TERM; sleep 0.5 & wait; echo cleaned"#;
     let script = r#"
         trap 'sh -c "$cleanup"; exit 0' TERM
@@ -131,15 +112,9 @@ fn a_process_started_by_a_term_handler_gets_no_signal() {
         echo up > "$1"
         wait
     "#;
-    let run = Dlock::on(
-        &database,
-        ["exec", "-a", "init", "--ttl=40s", "--grace=20s"],
-    )
-    .env("cleanup", cleanup)
-    .args(["--", "sh", "-c", script, "sh"])
-    .arg(&ready)
-    .start();
-    read_message(&ready);
+    let exec = ["exec", "-a", "init", "--ttl=40s", "--grace=20s"];
+    let exec = Dlock::on(&database, exec).env("cleanup", cleanup);
+    let run = stage.start(exec, script);
     steal(&database);
     run.wait().expect(76, "cleaned\n", "lost init: ");
 }

@@ -4,19 +4,11 @@
 
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, eventually};
-use testkit::holder::Holder;
+use testkit::holder::{Holder, status};
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, shared};
 
 use crate::history::{endings, runs};
-
-/// Returns the JSON object of `init` in the output of `status --json`.
-fn status(database: &Database) -> Value {
-    let outcome = Dlock::on(database, ["status", "--json", "init"]).run();
-    let document: Value = serde_json::from_str(&outcome.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {outcome:?}"));
-    document["locks"][0].clone()
-}
 
 /// Waits until the diagnosis is `word`, asserts that the text of the diagnosis starts with `start` and contains `part`,
 /// and returns the status object.
@@ -128,8 +120,6 @@ fn a_dead_waiter_is_ahead_of_nobody_and_leaves_with_the_last_grant(flavour: Flav
     Dlock::on(database, ["status"]).expect(0, "nothing is held, and there are no waiters\n", "");
     // The next grant without a wait removes the entry, which is only hidden until then.
     waiter().wait().expect(0, "ran\n", "");
-    assert_eq!(
-        database.value::<u64>("SELECT COUNT(*) FROM dlock_waiter"),
-        0
-    );
+    let entries: u64 = database.value("SELECT COUNT(*) FROM dlock_waiter");
+    assert_eq!(entries, 0);
 }

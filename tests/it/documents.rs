@@ -480,7 +480,6 @@ fn section<'a>(document: &'a str, heading: &str) -> &'a str {
     &text[..end.unwrap_or(text.len())]
 }
 
-/// Returns the words of `text`, with one blank between them.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

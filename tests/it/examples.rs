@@ -4,14 +4,6 @@
 //! The examples run on a [`Host`], which has a folder with the jobs that the examples call. The environment of an
 //! example contains only the variables that the kubelet, cron or systemd would set, and a PATH with dlock's folder.
 //! Parts of an example that can run in a test run unchanged. The tests parse and check the other parts.
-//!
-//! - `kubernetes`: the containers of the YAML files; `mounted`: those that get dlock from a volume
-//! - `image`: the Dockerfile and its entrypoint, as process 1
-//! - `cron`, `systemd`: the commands that cron and systemd would start
-//! - `elections`: the scripts of leaders and followers, and a worker in Python
-//! - `migrations`: the projects of migration tools
-//! - `script`: the deploy scripts
-//! - `fencing`: the SQL files, sent with the client of each server
 
 mod cron;
 mod elections;
@@ -24,10 +16,9 @@ mod script;
 mod systemd;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use testkit::cli_runner::{Dlock, Outcome};
+use testkit::cli_runner::{Dlock, Outcome, Running};
 use testkit::command::{Stage, read_message, write_message};
 use testkit::servers::{Database, Flavour, shared};
 
@@ -64,22 +55,24 @@ impl Host {
         Self::on(Flavour::of_this_test())
     }
 
-    /// Writes the shell script `text` to the executable file `name`.
+    /// Returns a host with the job `name`, which runs the shell script `text`.
+    fn with_job(name: &str, text: &str) -> Self {
+        let host = Self::of_this_test();
+        host.job(name, text);
+        host
+    }
+
     fn job(&self, name: &str, text: &str) {
-        let path = self.stage.path(name);
-        fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("the folder is writable");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
-            .expect("the test owns the file");
+        let text = format!("#!/bin/sh\n{text}\n");
+        self.stage.write(name, 0o755, text);
     }
 
     /// Writes `text` to the file `name`, which only its owner can read, and returns the path of the file.
     ///
     /// The file is replaced atomically, since a dlock process may still be reading the old file.
     fn secret(&self, name: &str, text: &str) -> String {
-        let [new, path] = [format!("{name}.new"), name.to_owned()].map(|it| self.stage.path(&it));
-        fs::write(&new, text).expect("the folder is writable");
-        fs::set_permissions(&new, fs::Permissions::from_mode(0o600))
-            .expect("the test owns the file");
+        let new = self.stage.write(&format!("{name}.new"), 0o600, text);
+        let path = self.stage.path(name);
         fs::rename(&new, &path).expect("the file can be renamed");
         path.display().to_string()
     }
@@ -105,23 +98,29 @@ impl Host {
         self.starts([&*url].iter().chain(words).copied())
     }
 
-    /// Returns a run of the example script `name` with `arguments`.
     fn script(&self, name: &str, arguments: &[&str]) -> Dlock {
         let script = path(name).display().to_string();
         self.starts_with_url(&[&[&*script], arguments].concat())
     }
 
-    /// Returns the variable with the URL of the database.
     fn url(&self) -> String {
         format!("DLOCK_URL={}", self.database.url())
     }
 
-    /// Runs dlock as an operator.
+    /// Starts `run` on two machines at the same time, and asserts that both exit with 0. Returns what they have printed.
+    #[track_caller]
+    fn twice(run: impl Fn() -> Dlock) -> [Outcome; 2] {
+        let outcomes = [(); 2].map(|()| run().start()).map(Running::wait);
+        for outcome in &outcomes {
+            outcome.expect_status(0);
+        }
+        outcomes
+    }
+
     fn dlock(&self, words: &[&str]) -> Outcome {
         Dlock::on(&self.database, words).run()
     }
 
-    /// Waits until a job has started.
     #[track_caller]
     fn is_ready(&self) {
         read_message(&self.stage.path("ready"));
@@ -133,13 +132,11 @@ impl Host {
         write_message(&self.stage.path(fifo), word);
     }
 
-    /// Returns the lines that the jobs have written to the file `log`.
     fn log(&self) -> Vec<String> {
         let text = fs::read_to_string(self.stage.path("log")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Returns true if no process holds the lock `action`.
     fn is_free(&self, action: &str) -> bool {
         self.dlock(&["status", "-q", "--check", action]).status == Some(0)
     }
@@ -157,24 +154,18 @@ fn path(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Returns the content of the example file `name`.
 #[track_caller]
 fn example(name: &str) -> String {
     fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("examples/{name}: {error}"))
 }
 
 /// Files without an explanation, because another file of the same recipe has it.
-const PARTS: [&str; 6] = [
-    "demo",
-    "Dockerfile",
-    "dlock-serve.service",
-    "image-volume.yaml",
-    "init-copy.yaml",
-    "report.timer",
-];
+const PARTS: &str =
+    "demo Dockerfile dlock-serve.service image-volume.yaml init-copy.yaml report.timer";
 
 #[test]
 fn each_example_explains_crash_unavailable_database_and_rollback() {
+    let parts: Vec<&str> = PARTS.split(' ').collect();
     let folders = "./ cron/ docker/ elections/ fencing/ kubernetes/ systemd/";
     let mut number = 0;
     for folder in folders.split(' ') {
@@ -184,13 +175,13 @@ fn each_example_explains_crash_unavailable_database_and_rollback() {
             let name = file.file_name().into_string().expect("the name is UTF-8");
             let text = example(&format!("{folder}{name}"));
             for case in [" Crash: ", " Database unavailable: ", " Rollback"] {
-                let is_there = text.contains(case) || PARTS.contains(&&*name);
+                let is_there = text.contains(case) || parts.contains(&&*name);
                 assert!(is_there, "{folder}{name} does not contain:{case}");
             }
             number += 1;
         }
     }
-    assert!(number >= 17 + PARTS.len(), "only {number} examples");
+    assert!(number >= 17 + parts.len(), "only {number} examples");
 }
 
 /// Returns the lines of `text` without indents and comments.
@@ -217,27 +208,15 @@ fn block_after(document: &str, heading: &str) -> Vec<String> {
 #[test]
 fn every_command_of_the_readme_and_the_recipes_is_in_its_example() {
     let [readme, recipes] = ["../README.md", "../docs/recipes.md"].map(example);
+    let init = "A Kubernetes initContainer";
+    let entrypoint = "The entrypoint of a container";
+    let cron_job = "A cron job on many machines";
+    let deploy = "A deploy script that locks itself";
     for (heading, recipe, name) in [
-        (
-            "A Kubernetes initContainer",
-            "A Kubernetes initContainer",
-            "kubernetes/deployment.yaml",
-        ),
-        (
-            "The entrypoint of a container",
-            "An entrypoint",
-            "docker/entrypoint.sh",
-        ),
-        (
-            "A cron job on many machines",
-            "A cron job on many machines",
-            "cron/dlock-report",
-        ),
-        (
-            "A deploy script that locks itself",
-            "A deploy script that locks itself",
-            "self-locking.sh",
-        ),
+        (init, init, "kubernetes/deployment.yaml"),
+        (entrypoint, "An entrypoint", "docker/entrypoint.sh"),
+        (cron_job, cron_job, "cron/dlock-report"),
+        (deploy, deploy, "self-locking.sh"),
         ("At most N at a time", "", "reboot.sh"),
     ] {
         let example = code(&example(name));

@@ -1,8 +1,8 @@
 //! Tests of fencing: `dlock check`, and the command's transactions, which delay the next grant.
 
 use mysql::Conn;
-use mysql::prelude::Queryable;
-use testkit::cli_runner::{Dlock, Running, eventually};
+use mysql::prelude::{FromValue, Queryable};
+use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
 use testkit::each_server::set_up;
 use testkit::holder::{Holder, token};
@@ -13,15 +13,13 @@ use testkit::sql::{Sql, connect};
 /// A database with dlock's tables and a table that belongs to the command.
 struct Scene {
     database: Database,
-    admin: Conn,
 }
 
 impl Scene {
     fn on(flavour: Flavour) -> Self {
         let database = set_up(flavour);
-        let mut admin = database.admin_conn();
-        admin.run("CREATE TABLE site (id INT PRIMARY KEY, state TEXT)");
-        Self { database, admin }
+        database.run("CREATE TABLE site (id INT PRIMARY KEY, state TEXT)");
+        Self { database }
     }
 
     fn exec(&self, options: &[&str]) -> Dlock {
@@ -48,7 +46,7 @@ impl Scene {
     /// # Errors
     ///
     /// Returns the server's error if `token` is not current.
-    fn transaction(&mut self, token: u64) -> Result<Conn, mysql::Error> {
+    fn transaction(&self, token: u64) -> Result<Conn, mysql::Error> {
         let name = &self.database.name;
         let other = self.database.account("m");
         other.grant(&format!("SELECT ON `{name}`.dlock_fence"));
@@ -61,9 +59,10 @@ impl Scene {
         Ok(transaction)
     }
 
-    fn column<T: mysql::prelude::FromValue>(&mut self, column: &str) -> T {
-        let query = format!("SELECT {column} FROM dlock_lock WHERE action='init'");
-        self.admin.value(query)
+    fn column<T: FromValue>(&self, column: &str) -> T {
+        self.database.value(format!(
+            "SELECT {column} FROM dlock_lock WHERE action='init'"
+        ))
     }
 
     fn check(&self, token: u64) -> Dlock {
@@ -81,7 +80,7 @@ fn everywhere(test: impl Fn(Scene)) {
 
 #[test]
 fn check_returns_0_only_for_the_current_token() {
-    everywhere(|mut scene| {
+    everywhere(|scene| {
         let (holder, token) = scene.holder();
         let check = |token| scene.check(token).run();
         check(token).expect(0, "", "");
@@ -101,7 +100,7 @@ fn check_returns_0_only_for_the_current_token() {
 
 on_each_flavour!(a_take_over_waits_for_a_fenced_transaction_and_makes_the_old_token_stale);
 fn a_take_over_waits_for_a_fenced_transaction_and_makes_the_old_token_stale(flavour: Flavour) {
-    let mut scene = Scene::on(flavour);
+    let scene = Scene::on(flavour);
     let (holder, token) = scene.holder();
     let mut transaction = scene.transaction(token).expect("the token is current");
     holder.running.crash();
@@ -109,18 +108,14 @@ fn a_take_over_waits_for_a_fenced_transaction_and_makes_the_old_token_stale(flav
     let files = Stage::new();
     let log = files.path("log");
     let script = r#"echo "$DLOCK_HOLDER" >> "$1""#;
-    let next: Vec<Running> = [&["--holder=fenced", "--fence"][..], &["--holder=plain"]]
-        .iter()
-        .map(|options| {
-            let next = scene.exec(options).args(["--", "sh", "-c", script, "sh"]);
-            let next = next.arg(&log).start();
-            next.wait_for_output("init is held by ");
-            next
-        })
-        .collect();
-    eventually("the lease expired more than 6 s ago", || {
-        scene.column::<Option<u8>>("expires_at<UTC_TIMESTAMP(6)-INTERVAL 6 SECOND") == Some(1)
+    let next = [&["--holder=fenced", "--fence"][..], &["--holder=plain"]].map(|options| {
+        let next = scene.exec(options).args(["--", "sh", "-c", script, "sh"]);
+        let next = next.arg(&log).start();
+        next.wait_for_output("init is held by ");
+        next
     });
+    let expired = "expires_at<UTC_TIMESTAMP(6)-INTERVAL 6 SECOND FROM dlock_lock";
+    scene.database.wait_until(expired);
     scene.exec(&["-n", "--", "true"]).expect(75, "", "init is ");
     assert_eq!(scene.column::<u64>("token"), token, "granted too early");
     transaction.run("INSERT INTO site VALUES (1,'done'); COMMIT");
@@ -137,7 +132,7 @@ fn a_take_over_waits_for_a_fenced_transaction_and_makes_the_old_token_stale(flav
 
 #[test]
 fn a_free_action_is_not_granted_during_a_fenced_transaction() {
-    everywhere(|mut scene| {
+    everywhere(|scene| {
         // Without a fence, no token is current.
         scene.exec(&["--", "true"]).expect(0, "", "");
         let refused = token(&scene.database);
@@ -163,12 +158,12 @@ fn a_free_action_is_not_granted_during_a_fenced_transaction() {
 
 on_each_flavour!(renewals_do_not_wait_for_the_transaction);
 fn renewals_do_not_wait_for_the_transaction(flavour: Flavour) {
-    let mut scene = Scene::on(flavour);
+    let scene = Scene::on(flavour);
     let (holder, token) = scene.holder();
     let _transaction = scene.transaction(token).expect("the token is current");
-    eventually("the lease has been renewed for two ttls", || {
-        scene.column::<u64>("TIMESTAMPDIFF(MICROSECOND,acquired_at,renewed_at)") > 12_000_000
-    });
+    // The lease is renewed for two ttls.
+    let long = "TIMESTAMPDIFF(MICROSECOND,acquired_at,renewed_at)>12000000 FROM dlock_lock";
+    scene.database.wait_until(long);
     assert_eq!(scene.column::<u64>("token"), token);
     let left: i64 = scene.column("TIMESTAMPDIFF(MICROSECOND,UTC_TIMESTAMP(6),expires_at)");
     assert!(left > 0, "{left} us left");

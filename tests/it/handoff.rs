@@ -1,14 +1,12 @@
 //! Tests of the hand-off. The next command starts before the previous holder's release is committed, and no run,
 //! success or fence is lost.
 
-use std::path::Path;
-
 use testkit::cli_runner::{Dlock, Outcome, Running};
 use testkit::command::{Stage, read_message, write_message};
-use testkit::each_server::set_up;
+use testkit::each_server::everywhere;
 use testkit::holder::{Holder, is_free};
 use testkit::proxy::{Fault, Kind, Proxy};
-use testkit::servers::{Database, Flavour};
+use testkit::servers::Database;
 
 use crate::history::{endings, runs};
 use crate::regressions::revoked::revoke;
@@ -29,13 +27,11 @@ fn wait_for_waiter(database: &Database) {
     );
 }
 
-/// Starts a holder whose command prints what the test writes to `go`, and succeeds.
+/// Starts a holder whose command succeeds when the test writes to the fifo `go` of `stage`.
 #[track_caller]
-fn succeeding_holder(database: &Database, go: &Path) -> Running {
-    let exec = ["exec", "-a", "init", "--", "cat"];
-    let holder = Dlock::on(database, exec).arg(go).start();
-    database.wait_until("COUNT(*)=1 FROM dlock_lock WHERE owner_id IS NOT NULL");
-    holder
+fn succeeding_holder(database: &Database, stage: &Stage) -> Running {
+    let exec = Dlock::on(database, ["exec", "-a", "init"]);
+    stage.start(exec, r#"echo up > "$1"; read word < "$2""#)
 }
 
 /// Starts `next` and lets `holder`'s command end when `next` waits. Returns the outcomes of `holder` and `next`.
@@ -48,119 +44,109 @@ fn hand_over(database: &Database, holder: Holder, next: Dlock) -> (Outcome, Outc
 
 #[test]
 fn the_next_command_starts_before_the_release_is_committed() {
-    for flavour in Flavour::ALL {
-        let database = set_up(flavour);
+    everywhere(|database| {
         let proxy = Proxy::to(database.port);
         let release = proxy.every(Kind::Release, Fault::HoldRequest);
         // The proxy withholds the release and the ttl is 10 minutes, so only the hand-off can start the next command.
-        let through =
-            Dlock::on(&database, ["exec"]).env("DLOCK_URL", database.url_through(proxy.port()));
-        let holder = Holder::start(through, &["--ttl", "10m"]);
-        let next = contender(&database, &[], "5").start();
-        wait_for_waiter(&database);
+        let holder = Holder::through(database, proxy.port(), &["--ttl", "10m"]);
+        let next = contender(database, &[], "5").start();
+        wait_for_waiter(database);
         write_message(&holder.go(), "on");
         release.wait();
         next.wait().expect(5, "ran\n", "");
         // The release arrives after two other commands have held and released the lock.
-        contender(&database, &["-n"], "6").expect(6, "ran\n", "");
+        contender(database, &["-n"], "6").expect(6, "ran\n", "");
         release.let_go();
         holder.running.wait().expect(3, "", "");
-        let runs = runs(&database, &[]);
+        let runs = runs(database, &[]);
         let mut endings = endings(&runs);
         endings.sort_unstable();
         let exited = |number| ("exited", Some(number));
-        assert_eq!(endings, [exited(3), exited(5), exited(6)], "{flavour}");
-    }
+        assert_eq!(endings, [exited(3), exited(5), exited(6)]);
+    });
 }
 
 #[test]
 fn a_waiter_with_once_per_waits_until_the_success_is_committed() {
-    for flavour in Flavour::ALL {
-        let database = set_up(flavour);
+    everywhere(|database| {
         let stage = Stage::new();
-        let go = stage.fifo("go");
-        let holder = succeeding_holder(&database, &go);
-        let next = contender(&database, &["--once-per", "1h"], "5").start();
-        wait_for_waiter(&database);
-        write_message(&go, "on");
-        holder.wait().expect(0, "on\n", "");
+        let holder = succeeding_holder(database, &stage);
+        let next = contender(database, &["--once-per", "1h"], "5").start();
+        wait_for_waiter(database);
+        stage.let_go("on");
+        holder.wait().expect(0, "", "");
         next.wait().expect(0, "", "");
-    }
+    });
 }
 
 #[test]
 fn a_success_is_recorded_even_if_the_record_has_a_new_holder() {
-    for flavour in Flavour::ALL {
-        let database = set_up(flavour);
+    everywhere(|database| {
         let stage = Stage::new();
-        let go = stage.fifo("go");
-        let holder = succeeding_holder(&database, &go);
-        let (ready, failing) = (stage.fifo("ready"), stage.fifo("failing"));
-        let next = Dlock::on(&database, ["exec", "-q", "-a", "init", "--", "sh", "-c"])
+        let holder = succeeding_holder(database, &stage);
+        let (ready, failing) = (stage.fifo("next"), stage.fifo("failing"));
+        let next = Dlock::on(database, ["exec", "-q", "-a", "init", "--", "sh", "-c"])
             .args([r#"echo up > "$1"; read -r word < "$2"; exit 5"#, "sh"])
             .arg(&ready)
             .arg(&failing)
             .start();
-        wait_for_waiter(&database);
-        write_message(&go, "on");
+        wait_for_waiter(database);
+        stage.let_go("on");
         read_message(&ready);
         // By now the next contender holds the lock.
-        holder.wait().expect(0, "on\n", "");
+        holder.wait().expect(0, "", "");
         write_message(&failing, "on");
-        assert_eq!(next.wait().status, Some(5), "{flavour}");
-        contender(&database, &["--once-per", "1h"], "6").expect(0, "", "");
-        let runs = runs(&database, &[]);
+        assert_eq!(next.wait().status, Some(5));
+        contender(database, &["--once-per", "1h"], "6").expect(0, "", "");
+        let runs = runs(database, &[]);
         let exited = |number| ("exited", Some(number));
-        assert_eq!(endings(&runs), [exited(5), exited(0)], "{flavour}");
-    }
+        assert_eq!(endings(&runs), [exited(5), exited(0)]);
+    });
 }
 
 #[test]
 fn a_lease_revoked_just_before_the_release_is_reported_as_lost() {
-    for flavour in Flavour::ALL {
-        let database = set_up(flavour);
-        let holder = Holder::on(&database, &[]);
-        revoke(&database);
-        let next = contender(&database, &["-q"], "5");
-        let (holder, next) = hand_over(&database, holder, next);
-        assert_eq!(holder.status, Some(76), "{flavour}");
+    everywhere(|database| {
+        let holder = Holder::on(database, &[]);
+        revoke(database);
+        let next = contender(database, &["-q"], "5");
+        let (holder, next) = hand_over(database, holder, next);
         let message = "init was released by an operator before the command had ended";
-        assert!(holder.stderr.contains(message), "{flavour}: {holder:?}");
-        assert_eq!(next.status, Some(5), "{flavour}: {next:?}");
-        assert!(is_free(&database), "{flavour}");
-        let runs = runs(&database, &[]);
+        holder.expect(76, "", message);
+        next.expect_status(5);
+        assert!(is_free(database));
+        let runs = runs(database, &[]);
         let endings: Vec<&str> = endings(&runs).iter().map(|(ending, _)| *ending).collect();
-        assert_eq!(endings, ["exited", "revoked"], "{flavour}");
-    }
+        assert_eq!(endings, ["exited", "revoked"]);
+    });
 }
 
 #[test]
 fn the_next_holder_advances_an_existing_fence_and_a_take_over_records_no_loss() {
-    for flavour in Flavour::ALL {
-        let database = set_up(flavour);
-        let fenced = contender(&database, &["--fence"], "4").run();
-        assert_eq!(fenced.status, Some(4), "{flavour}: {fenced:?}");
+    everywhere(|database| {
+        contender(database, &["--fence"], "4")
+            .run()
+            .expect_status(4);
         let fence = || database.first::<u64>("SELECT token FROM dlock_fence");
         let before = fence();
-        let holder = Holder::on(&database, &[]);
-        let (holder, next) = hand_over(&database, holder, contender(&database, &[], "5"));
-        let statuses = (holder.status, next.status);
-        assert_eq!(statuses, (Some(3), Some(5)), "{flavour}");
-        let last = runs(&database, &["--number", "1"]);
-        assert_eq!(fence(), last[0]["token"].as_u64(), "{flavour}");
-        assert!(fence() > before, "{flavour}");
+        let holder = Holder::on(database, &[]);
+        let (holder, next) = hand_over(database, holder, contender(database, &[], "5"));
+        holder.expect_status(3);
+        next.expect_status(5);
+        let last = runs(database, &["--number", "1"]);
+        assert_eq!(fence(), last[0]["token"].as_u64());
+        assert!(fence() > before);
 
         // The attempt of the next holder fails, because a grant must advance the fence. If the server's clock was set
         // forward, the next holder then takes the lease over.
-        let holder = Holder::on(&database, &["--ttl=5m"]);
-        let next = contender(&database, &[], "5").start();
-        wait_for_waiter(&database);
+        let holder = Holder::on(database, &["--ttl=5m"]);
+        let next = contender(database, &[], "5").start();
+        wait_for_waiter(database);
         database.run("UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 HOUR");
-        let (holder, next) = (holder.end(), next.wait());
-        let statuses = (holder.status, next.status);
-        assert_eq!(statuses, (Some(3), Some(5)), "{flavour}: {holder:?}");
-        let last = runs(&database, &["--number", "2"]);
+        holder.end().expect_status(3);
+        next.wait().expect_status(5);
+        let last = runs(database, &["--number", "2"]);
         let outcomes: Vec<_> = last.iter().map(|run| run["outcome"].as_str()).collect();
-        assert_eq!(outcomes, [Some("exited"); 2], "{flavour}");
-    }
+        assert_eq!(outcomes, [Some("exited"); 2]);
+    });
 }

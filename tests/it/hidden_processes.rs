@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use testkit::cli_runner::{Dlock, eventually};
-use testkit::command::{Stage, is_alive, only_child, read_message, signal, write_message};
-use testkit::holder::Holder;
+use testkit::command::{Stage, is_alive, only_child, signal};
+use testkit::holder::{Holder, operator_releases};
 use testkit::servers::{Database, database};
 
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
@@ -42,16 +42,11 @@ fn exec_refuses_to_start_without_its_own_proc() {
 fn processes_whose_name_is_not_text_die_with_dlock() {
     let database = database();
     let stage = Stage::new();
-    let (ready, script) = (stage.fifo("ready"), stage.path("миграция.sh"));
     // The kernel cuts the name after 15 bytes, in the middle of a character.
     let text = "#!/bin/sh\necho $$ > \"$1\"; while :; do sleep 1; done\n";
-    fs::write(&script, text).expect("the file can be written");
-    fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("the mode can be changed");
-    let holder = Dlock::on(&database, ["exec", "-a", "init", "--", "sh", "-c"])
-        .args([r#"setsid "$1" "$2" & wait"#, "sh"])
-        .args([&script, &ready])
-        .start();
-    let pid = read_message(&ready);
+    let script = stage.write("миграция.sh", 0o755, text);
+    let exec = Dlock::on(&database, ["exec", "-a", "init"]).env("script", script);
+    let (holder, pid) = stage.start_told(exec, r#"setsid "$script" "$1" & wait"#);
     let name = fs::read(format!("/proc/{pid}/comm")).expect("the script runs");
     assert!(str::from_utf8(&name).is_err(), "{name:?}");
     holder.signal("KILL");
@@ -133,19 +128,15 @@ const WITHOUT_PIDFD: &str = r#"
 fn a_grandchild_gets_the_stop_signal_without_pidfds() {
     let database = database();
     let stage = Stage::new();
-    let (ready, stopped) = (stage.fifo("ready"), stage.path("stopped"));
-    let grandchild =
-        r#"trap 'echo stopped > "$2"; exit' TERM; echo up > "$1"; while :; do sleep 0.1; done"#;
-    let command = r#"trap : TERM; setsid sh -c "$3" sh "$1" "$2" & wait; wait"#;
+    let stopped = stage.path("stopped");
+    let grandchild = r#"trap 'echo stopped > "$stopped"; exit' TERM; echo up > "$1"; while :; do sleep 0.1; done"#;
+    let command = r#"trap : TERM; setsid sh -c "$grandchild" sh "$1" & wait; wait"#;
     let words = ["-e", WITHOUT_PIDFD, DLOCK, "exec", "-a", "init", "--ttl=6s"];
-    let holder = program(&database, "perl", &words)
-        .args(["--", "sh", "-c", command, "sh"])
-        .args([&ready, &stopped])
-        .arg(grandchild)
-        .start();
-    assert_eq!(read_message(&ready), "up");
-    let released = Dlock::on(&database, ["release", "init", "--yes", "-q"]).run();
-    assert_eq!(released.status, Some(0), "{released:?}");
+    let exec = program(&database, "perl", &words)
+        .env("grandchild", grandchild)
+        .env("stopped", &stopped);
+    let holder = stage.start(exec, command);
+    operator_releases(&database);
     holder.wait().expect(76, "", "released by");
     let text = fs::read_to_string(&stopped).expect("the grandchild has got the signal");
     assert_eq!(text, "stopped\n");
@@ -155,24 +146,20 @@ fn a_grandchild_gets_the_stop_signal_without_pidfds() {
 fn signals_that_the_kernel_refuses_are_reported() {
     let database = database();
     let stage = Stage::new();
-    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
     // The command of an unprivileged dlock becomes root through a set-user-id program, like sudo.
     let script = r#"mount -t tmpfs -o mode=755 tmpfs /mnt && cd /mnt
-        cp "$1" dlock && cp "$(command -v setpriv)" become && chmod 4755 become; shift
-        exec setpriv --reuid=65534 --clear-groups ./dlock exec -a init -- ./become --reuid=0 sh -c "$@""#;
-    let command = r#"echo up > "$1"; read word < "$2"; exit 3"#;
-    let holder = program(&database, "unshare", &["--mount", "sh", "-c", script])
-        .args(["sh", DLOCK, command, "sh"])
-        .args([&ready, &go])
-        .start();
-    assert_eq!(read_message(&ready), "up");
+        cp "$1" dlock && cp "$(command -v setpriv)" become && chmod 4755 become; shift 2
+        exec setpriv --reuid=65534 --clear-groups ./dlock exec -a init -- ./become --reuid=0 "$@""#;
+    let words = ["--mount", "sh", "-c", script, "sh", DLOCK];
+    let exec = program(&database, "unshare", &words);
+    let holder = stage.start(exec, r#"echo up > "$1"; read word < "$2"; exit 3"#);
     holder.signal("TERM");
     let text = "cannot forward SIGTERM (15) to the command, because it runs as another user";
     holder.wait_for_output(text);
     holder.signal("TERM");
     let text = "runs as another user, so dlock cannot kill it; init is not released until";
     holder.wait_for_output(text);
-    write_message(&go, "on");
+    stage.let_go("on");
     let outcome = holder.wait();
     assert!(!outcome.stderr.contains("does not die"), "{outcome:?}");
 }
@@ -181,17 +168,15 @@ fn signals_that_the_kernel_refuses_are_reported() {
 fn a_leftover_that_proc_no_longer_shows_is_reported_and_left_behind_on_request() {
     let database = database();
     let stage = Stage::new();
-    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
     let leftover = r#"echo $$ > "$1"; exec sleep 1000"#;
-    let command = r#"umount -l /proc; setsid sh -c "$3" sh "$1" & read word < "$2""#;
-    let words = ["--mount", DLOCK, "exec", "-a", "init", "--", "sh", "-c"];
-    let mut holder = program(&database, "unshare", &words)
-        .args([command, "sh"])
-        .args([&ready, &go])
-        .arg(leftover)
-        .start();
-    let leftover = read_message(&ready);
-    write_message(&go, "on");
+    let command = r#"umount -l /proc; setsid sh -c "$leftover" sh "$1" & read word < "$2""#;
+    let exec = program(
+        &database,
+        "unshare",
+        &["--mount", DLOCK, "exec", "-a", "init"],
+    );
+    let (mut holder, leftover) = stage.start_told(exec.env("leftover", leftover), command);
+    stage.let_go("on");
     holder.wait_for_output("a process of the command, which /proc does not show, does not die");
     holder.signal("TERM");
     eventually("dlock ends", || holder.is_over());

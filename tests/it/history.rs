@@ -5,21 +5,11 @@ mod queries;
 use serde_json::{Value, json};
 use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
+use testkit::each_server::{everywhere, set_up};
 use testkit::on_each_flavour;
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::{Database, Flavour};
 
 use crate::logs::has;
-
-/// Runs `test` with a new database on each kind of server.
-fn everywhere(test: impl Fn(&Database)) {
-    for flavour in Flavour::ALL {
-        test(&set_up(flavour));
-    }
-}
-
-fn set_up(flavour: Flavour) -> Database {
-    shared(flavour).set_up("history")
-}
 
 /// Runs the shell code `script` under `dlock exec` with `options`, and asserts the exit status.
 #[track_caller]
@@ -59,8 +49,7 @@ fn the_history_and_status_contain_every_run_with_its_outcome(flavour: Flavour) {
     exec(database, &a, "exit 7", 7);
     exec(database, &a, "kill -9 $$", 137);
     let limited = ["exec", "init", "--max-runtime=10ms", "--", "sleep", "60"];
-    let limited = Dlock::on(database, limited).run();
-    assert_eq!(limited.status, Some(124), "{limited:?}");
+    Dlock::on(database, limited).run().expect_status(124);
     let once = ["-a", "init", "--once=v1", "--holder=web-1"];
     let once = [&once[..], &["--note=release 42"]].concat();
     exec(database, &once, "exit 0", 0);

@@ -2,20 +2,18 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::net::UnixDatagram;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
-use testkit::cli_runner::{Dlock, PATIENCE, eventually};
-use testkit::holder::renewals;
+use testkit::cli_runner::{Dlock, eventually};
+use testkit::holder::{operator_releases, renewals};
 use testkit::proxy::{AcceptMode, Flow, Proxy};
 use testkit::servers::{Database, database};
 
 use crate::history::runs;
 use crate::logs::has;
 
-/// The documented form of the events.
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let text = include_str!("../../docs/hold-events.schema.json");
     serde_json::from_str(text).expect("the schema is JSON")
@@ -121,12 +119,6 @@ fn hold(url: &str, options: &[&str], stdout: Stdio) -> Child {
         .stdout(stdout)
         .spawn()
         .expect("dlock can be started")
-}
-
-fn operator_releases(database: &Database) {
-    let operator = ["release", "init", "--yes", "--operator=ops"];
-    let released = Dlock::on(database, operator).run();
-    released.expect(0, "", "init is released");
 }
 
 /// Returns the time since boot in milliseconds.
@@ -326,36 +318,21 @@ fn processes_of_the_program_run_under_its_lease() {
     assert_eq!(inside(&["check"]).status, Some(76));
 }
 
-/// Without a program that reads stdin, only a signal ends the hold.
+/// Without a program that reads stdin, only a signal ends the hold. `examples::systemd` tests the messages to systemd.
 #[test]
 fn hold_of_a_service_ends_with_sigterm_and_with_its_lease() {
     let database = database();
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let socket = folder.path().join("notify");
-    let manager = UnixDatagram::bind(&socket).expect("the path is free");
-    let patience = manager.set_read_timeout(Some(PATIENCE));
-    patience.expect("the time is not 0");
     let start = || {
-        Dlock::on(&database, ["hold", "init", "--ttl=6s", "-v"])
-            .stdin(Stdio::null())
-            .env("NOTIFY_SOCKET", &socket)
-            .start()
-    };
-    let state = || {
-        let mut state = [0; 64];
-        let length = manager.recv(&mut state).expect("a message");
-        String::from_utf8_lossy(&state[..length]).into_owned()
+        let hold = Dlock::on(&database, ["hold", "init", "--ttl=6s", "-v"]).start();
+        hold.wait_for_output("acquired init");
+        hold
     };
     let hold = start();
-    assert_eq!(state(), "READY=1");
     hold.signal("TERM");
-    let outcome = hold.wait();
-    assert_eq!(outcome.status, Some(0), "{outcome:?}");
-    assert_eq!(state(), "STOPPING=1");
+    hold.wait().expect_status(0);
     assert_eq!(contend(&database), Some(0));
 
     let hold = start();
-    hold.wait_for_output("acquired init");
     operator_releases(&database);
     let outcome = hold.wait();
     let token = outcome.stdout.trim_end();

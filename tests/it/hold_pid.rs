@@ -5,14 +5,17 @@ mod guarded;
 mod refused;
 mod shells;
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command};
 
-use serde_json::Value;
 use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
 use testkit::command::{Stage, Witness, is_alive, only_child, read_message, signal, write_message};
+use testkit::holder::operator_releases;
 use testkit::proxy::{AcceptMode, Flow, Proxy};
 use testkit::servers::{Database, SESSIONS, database};
+
+use crate::history::runs;
 
 const DLOCK: &str = env!("CARGO_BIN_EXE_dlock");
 
@@ -49,7 +52,6 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// Starts the script with `options` of hold.
     fn start(database: &Database, options: &str) -> Self {
         Self::start_in(shell(&database.url(), SCRIPT).env("options", options))
     }
@@ -58,15 +60,11 @@ impl Script {
     fn start_in(shell: Dlock) -> Self {
         let stage = Stage::new();
         let witness = Witness::on(&stage);
-        Self::start_on_stage(shell, stage, witness)
+        Self::start_with(shell, stage, witness)
     }
 
-    /// Starts `shell`, which runs [`SCRIPT`], with the file of `witness`.
-    pub(crate) fn start_with(shell: Dlock, witness: &Witness) -> Self {
-        Self::start_on_stage(shell, Stage::new(), witness.clone())
-    }
-
-    fn start_on_stage(shell: Dlock, stage: Stage, witness: Witness) -> Self {
+    /// Starts `shell`, which runs [`SCRIPT`] with the fifos of `stage` and the file of `witness`.
+    pub(crate) fn start_with(shell: Dlock, stage: Stage, witness: Witness) -> Self {
         let ready = stage.fifo("ready");
         let running = shell
             .env("witness", witness.path())
@@ -98,7 +96,6 @@ impl Script {
         });
     }
 
-    /// Makes the script run `line`.
     fn runs(&self, line: &str) {
         write_message(&self.stage.path("go"), line);
     }
@@ -121,12 +118,6 @@ fn shell(url: &str, script: &str) -> Dlock {
         .env("dlock", DLOCK)
 }
 
-fn operator_releases(database: &Database) {
-    let operator = ["release", "init", "--yes", "--operator=ops"];
-    let released = Dlock::on(database, operator).run();
-    released.expect(0, "", "init is released");
-}
-
 /// A process with variables in its environment, which is no descendant of a script.
 struct Bystander(Child);
 
@@ -135,9 +126,10 @@ impl Bystander {
         Self(command.arg("1d").spawn().expect("sleep can be started"))
     }
 
-    fn with(action: &str, token: &str) -> Self {
+    fn of(user: u32, action: &str, token: &str) -> Self {
         let mut sleep = Command::new("sleep");
-        Self::start(sleep.env("DLOCK_ACTION", action).env("DLOCK_TOKEN", token))
+        sleep.env("DLOCK_ACTION", action).env("DLOCK_TOKEN", token);
+        Self::start(sleep.uid(user))
     }
 
     fn is_alive(&self) -> bool {
@@ -152,13 +144,6 @@ impl Drop for Bystander {
     }
 }
 
-/// Returns the runs of `init` in the history, the latest first.
-fn runs(database: &Database) -> Vec<Value> {
-    let history = Dlock::on(database, ["history", "init", "--json"]).run();
-    let history: Value = serde_json::from_str(&history.stdout).expect("JSON");
-    history["runs"].as_array().expect("an array").clone()
-}
-
 /// Waits until no waiter is alive. On a busy machine, a waiter may not have the time to delete its entry.
 pub(crate) fn nobody_waits(database: &Database) {
     database.wait_until(format!(
@@ -166,7 +151,6 @@ pub(crate) fn nobody_waits(database: &Database) {
     ));
 }
 
-/// Returns true if `init` is free.
 fn is_free(database: &Database) -> bool {
     let contend = Dlock::on(database, ["exec", "init", "-n", "--", "true"]);
     contend.run().status == Some(0)
@@ -229,7 +213,7 @@ fn processes_of_a_script_are_dead_before_the_next_command_starts() {
     let text = "lost init: released by ops; stopping process ";
     assert!(outcome.stderr.contains(text), "{outcome:?}");
     assert_eq!(outcome.stdout, "ready\nstopped\n", "{outcome:?}");
-    let run = &runs(&database)[1];
+    let run = &runs(&database, &[])[1];
     assert_eq!(run["outcome"], "revoked", "{run}");
     let command = run["command"].as_str().expect("a text");
     assert!(command.starts_with("hold "), "{command}");

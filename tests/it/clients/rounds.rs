@@ -10,6 +10,7 @@ use std::time::Duration;
 use dlock::lease::instant::BootInstant;
 use dlock::lease::timing::Timing;
 use dlock::sys::clock;
+use testkit::arguments::concurrently;
 use testkit::command::signal;
 use testkit::servers::{Flavour, shared};
 
@@ -24,7 +25,6 @@ const LANES: usize = 10;
 /// Largest time in which `valid()` should become false. The lease lasts for 10 s.
 const LIMIT: Duration = Duration::from_secs(9);
 
-/// Pause between two calls of `valid()`.
 const PAUSE: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Copy, Debug)]
@@ -62,20 +62,16 @@ fn lock_is_invalid_in_time_in_each_round() {
     });
 }
 
-/// Returns the times of all rounds.
 fn times(language: Language, fault: Fault, rounds: usize) -> Vec<Duration> {
     let lanes = LANES.min(rounds);
-    thread::scope(|scope| {
-        let lane = |lane| {
-            let own = (lane..rounds).step_by(lanes);
-            move || own.map(|_| round(language, fault, lane)).collect()
-        };
-        let lanes: Vec<_> = (0..lanes).map(|it| scope.spawn(lane(it))).collect();
-        let times = lanes.into_iter().map(thread::ScopedJoinHandle::join);
-        times
-            .flat_map(|times: Result<Vec<_>, _>| times.expect("the rounds end"))
-            .collect()
-    })
+    let lane = |lane| {
+        let own = (lane..rounds).step_by(lanes);
+        own.map(|_| round(language, fault, lane)).collect()
+    };
+    let times = concurrently(0..lanes, lane).into_iter();
+    times
+        .flat_map(|times: thread::Result<Vec<_>>| times.expect("the rounds end"))
+        .collect()
 }
 
 /// Returns the time from the fault to the first call of `valid()` that returns false. Fails if `valid()` returns true after

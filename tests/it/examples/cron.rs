@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use testkit::cli_runner::{Dlock, Running};
+use testkit::cli_runner::Dlock;
 
 use super::{Host, IN_SLOT, JOB, example, installed};
 
@@ -12,10 +12,8 @@ use super::{Host, IN_SLOT, JOB, example, installed};
 #[track_caller]
 fn command(host: &Host, name: &str, job: &str) -> Dlock {
     let text = example(name);
-    assert!(
-        text.ends_with('\n'),
-        "cron ignores a last line without a newline"
-    );
+    // cron ignores a last line without a newline, and replaces % with a newline.
+    assert!(text.ends_with('\n') && !text.contains('%'), "{text}");
     let lines = text.lines();
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
     let is_variable = |line: &&str| line.starts_with(|first: char| first.is_ascii_uppercase());
@@ -26,14 +24,12 @@ fn command(host: &Host, name: &str, job: &str) -> Dlock {
         let mut times = fields[..5].iter();
         assert!(times.all(|field| field.bytes().all(is_time)), "{line}");
         assert_eq!(fields[5], "app", "{line}");
-        assert!(
-            !fields[6].contains('%'),
-            "cron replaces % with a newline: {line}"
-        );
     }
     let line = commands.iter().find(|line| line.ends_with(job));
     let (_, command) = line.and_then(|line| line.split_once(" app ")).expect(job);
-    configuration_file(host);
+    // The configuration file of the user app.
+    fs::create_dir_all(host.stage.path(".config/dlock")).expect("the folder is writable");
+    host.secret(".config/dlock/dlock.cnf", &host.database.settings());
     let home = format!("HOME={}", host.stage.path("").display());
     // The variables of the crontab come last and override the variables that cron sets.
     let cron = ["LOGNAME=app", &home, "PATH=/usr/bin:/bin"].map(str::to_owned);
@@ -44,34 +40,20 @@ fn command(host: &Host, name: &str, job: &str) -> Dlock {
     host.starts(cron.into_iter().chain(variables).chain(shell))
 }
 
-/// Writes the configuration file of the user app, with the account of `host`'s database.
-fn configuration_file(host: &Host) {
-    let database = &host.database;
-    let text = format!(
-        "[dlock]\nhost=127.0.0.1\nport={}\nuser={}\npassword={}\ndatabase={}\n",
-        database.port, database.user, database.password, database.name
-    );
-    let folder = host.stage.path(".config/dlock");
-    fs::create_dir_all(folder).expect("the folder is writable");
-    host.secret(".config/dlock/dlock.cnf", &text);
-}
-
 #[test]
-fn one_host_runs_the_report_after_a_failure_and_no_host_has_output_to_mail() {
-    let host = &Host::of_this_test();
-    host.job("report.sh", JOB);
+fn one_host_runs_the_report_again_after_a_failure_but_not_the_reminder_and_no_host_has_output_to_mail()
+ {
+    let host = &Host::with_job("report.sh", JOB);
     host.secret("fail", "");
     let report = || command(host, "cron/dlock-report", "report.sh");
     report().expect(3, "", "");
-    let tick = [0, 1].map(|_| report().start());
-    for outcome in tick.map(Running::wait).into_iter().chain([report().run()]) {
+    for outcome in Host::twice(report) {
         outcome.expect(0, "", "");
     }
+    report().expect(0, "", "");
     assert_eq!(host.log(), ["report.sh"]);
-}
 
-#[test]
-fn a_reminder_that_fails_is_not_retried() {
+    // A reminder that fails is not retried.
     let host = &Host::of_this_test();
     host.job("remind.sh", &format!("echo tried >> log; {JOB}"));
     host.secret("fail", "");
@@ -84,8 +66,7 @@ fn a_reminder_that_fails_is_not_retried() {
 
 #[test]
 fn at_most_three_machines_run_the_heavy_job() {
-    let host = &Host::of_this_test();
-    host.job("heavy.sh", IN_SLOT);
+    let host = &Host::with_job("heavy.sh", IN_SLOT);
     let heavy = || command(host, "cron/dlock-heavy", "./heavy.sh");
     let three = ["go-1", "go-2", "go-3"].map(|go| {
         host.stage.fifo(go);

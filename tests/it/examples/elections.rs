@@ -22,8 +22,7 @@ fn logs(host: &Host, lines: &[&str]) {
 
 #[test]
 fn each_leader_is_promoted_after_the_demotion_of_the_previous_one() {
-    let host = &Host::of_this_test();
-    host.job("demote", r#"echo "demote $NAME" >> log"#);
+    let host = &Host::with_job("demote", r#"echo "demote $NAME" >> log"#);
     host.job(
         "promote",
         r#"echo "promote $NAME" >> log; [ "$NAME" != A ] || exit 3"#,
@@ -62,8 +61,7 @@ fn follower_learns_of_each_leader_and_of_none() {
 
 #[test]
 fn python_worker_works_alone_and_stops_in_time() {
-    let host = &Host::of_this_test();
-    host.job("step", CONTROLLED);
+    let host = &Host::with_job("step", CONTROLLED);
     for (from, to) in [
         ("elections/worker.py", "worker.py"),
         ("clients/dlock.py", "dlock.py"),

@@ -86,15 +86,13 @@ impl Container {
     }
 }
 
-/// Returns `words` with `new` in place of `old`.
 fn with(words: &[String], old: &str, new: &str) -> Vec<String> {
     words.iter().map(|word| word.replace(old, new)).collect()
 }
 
 #[test]
 fn pods_of_one_image_migrate_once_and_a_failed_migration_is_retried() {
-    let host = &Host::of_this_test();
-    host.job("migrate.sh", JOB);
+    let host = &Host::with_job("migrate.sh", JOB);
     let init = Container::init();
     let new = init.words(host, &host.database.url());
     host.secret("fail", "");
@@ -130,8 +128,7 @@ fn pods_of_one_image_migrate_once_and_a_failed_migration_is_retried() {
 
 #[test]
 fn one_pod_of_the_singleton_runs_and_the_next_one_takes_over() {
-    let host = &Host::of_this_test();
-    host.job("server", CONTROLLED);
+    let host = &Host::with_job("server", CONTROLLED);
     let singleton = Container::of("singleton.yaml", "Deployment", "containers");
     let words = singleton.words(host, &host.database.url());
     // The kubelet replaces the variables of the container.
@@ -153,13 +150,9 @@ fn one_pod_of_the_singleton_runs_and_the_next_one_takes_over() {
 
 #[test]
 fn a_cron_job_in_two_clusters_runs_once() {
-    let host = &Host::of_this_test();
-    host.job("report.sh", JOB);
+    let host = &Host::with_job("report.sh", JOB);
     let words = Container::report().words(host, &host.database.url());
-    let clusters = [0, 1].map(|_| host.starts(words.clone()).start());
-    for outcome in clusters.map(Running::wait) {
-        assert_eq!(outcome.status, Some(0), "{outcome:#?}");
-    }
+    Host::twice(|| host.starts(words.clone()));
     assert_eq!(host.log(), ["report.sh"]);
 }
 
@@ -180,16 +173,12 @@ fn the_pods_have_the_settings_that_dlock_needs() {
     let image = text(&init.spec["image"]);
     let (_, tag) = image.rsplit_once(':').expect("a tag");
     let key = Value::from(format!("--once={tag}"));
-    assert!(
-        list(&init.spec["command"]).contains(&key),
-        "{image}: the key of --once is not the image tag"
-    );
+    let command = list(&init.spec["command"]);
+    assert!(command.contains(&key), "{image}: {command:?}");
 
-    let deployment = document("deployment.yaml", "Deployment");
-    assert_eq!(
-        deployment["spec"]["selector"]["matchLabels"],
-        deployment["spec"]["template"]["metadata"]["labels"]
-    );
+    let deployment = &document("deployment.yaml", "Deployment")["spec"];
+    let labels = &deployment["template"]["metadata"]["labels"];
+    assert_eq!(deployment["selector"]["matchLabels"], *labels);
     let job = document("cronjob.yaml", "CronJob");
     let schedule = text(&job["spec"]["schedule"]);
     assert_eq!(schedule.split_whitespace().count(), 5, "{schedule}");

@@ -7,7 +7,7 @@ use std::process::Command as Program;
 
 use clap::Parser;
 use dlock::cli::{Cli, Command};
-use testkit::cli_runner::{Dlock, Running};
+use testkit::cli_runner::Dlock;
 use testkit::on_each_flavour;
 use testkit::servers::{Flavour, fetched};
 
@@ -15,16 +15,8 @@ use super::{Host, example, installed, path};
 use crate::pages::words;
 
 /// Tools whose recipe is a command only.
-const DOCUMENTED: [&str; 6] = [
-    "Flyway",
-    "golang-migrate",
-    "goose",
-    "Laravel",
-    "Liquibase",
-    "Prisma",
-];
+const DOCUMENTED: &str = "Flyway golang-migrate goose Laravel Liquibase Prisma";
 
-/// A migration tool that the tests can run.
 struct Tool {
     /// The action, and the name of the folder.
     name: &'static str,
@@ -37,7 +29,6 @@ struct Tool {
 }
 
 impl Tool {
-    /// Returns the folder that contains the program.
     fn programs(&self) -> PathBuf {
         let mut folder = fetched(self.program);
         folder.pop();
@@ -87,16 +78,12 @@ impl Tool {
         ])
     }
 
-    /// Starts two replicas at once, and asserts that one of them has migrated the whole schema.
     fn migrates_once(&self, flavour: Flavour) {
         let programs = self.programs();
         let host = &Host::on(flavour);
         self.install(host, &programs);
         let run = |words: &str| Self::replica(host, &programs, &self.command(words));
-        let replicas = [0; 2].map(|_| run("dlock exec ").start());
-        for outcome in replicas.map(Running::wait) {
-            assert_eq!(outcome.status, Some(0), "{outcome:#?}");
-        }
+        Host::twice(|| run("dlock exec "));
         let history = host.dlock(&["history", self.name]);
         assert_eq!(history.stdout.matches("exit 0").count(), 1, "{history:#?}");
 
@@ -180,6 +167,6 @@ fn each_command_in_the_table_is_tested_in_a_project_or_accepted_by_dlock() {
         assert_eq!(tool.command("dlock exec "), command);
         tools += 1;
     }
-    assert_eq!(documented, DOCUMENTED);
+    assert_eq!(documented.join(" "), DOCUMENTED);
     assert_eq!(tools, TOOLS.len());
 }

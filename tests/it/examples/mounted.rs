@@ -18,7 +18,6 @@ use crate::static_build;
 const OLDEST: &str = "1.25";
 const NEWEST: &str = "1.37";
 
-/// Name of the volume that contains the program.
 const VOLUME: &str = "program";
 
 /// Returns the specification of the pods in `name`, and the volume that contains the program.

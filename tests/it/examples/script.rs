@@ -9,8 +9,7 @@ const SWITCH: &str =
 
 #[test]
 fn deployments_run_one_after_the_other_and_a_failure_frees_the_lock() {
-    let host = &Host::of_this_test();
-    host.job("switch.sh", SWITCH);
+    let host = &Host::with_job("switch.sh", SWITCH);
     let deploy = |release: &str| host.script("self-locking.sh", &[release]);
     let first = deploy("42").start();
     host.is_ready();
@@ -40,16 +39,14 @@ fn deployments_run_one_after_the_other_and_a_failure_frees_the_lock() {
 
 #[test]
 fn the_script_locks_itself_under_a_dlock_of_another_action() {
-    let host = &Host::of_this_test();
-    host.job("switch.sh", r#"echo "$DLOCK_ACTION" >> log"#);
+    let host = &Host::with_job("switch.sh", r#"echo "$DLOCK_ACTION" >> log"#);
     let script = path("self-locking.sh").display().to_string();
     for words in [
         &["dlock", "exec", "--action", "other", "--", &script, "42"][..],
         // If an operator sets DLOCK_ACTION, the script still acquires the lock.
         &["DLOCK_ACTION=deploy", &script, "42"],
     ] {
-        let outcome = host.starts_with_url(words).run();
-        assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+        host.starts_with_url(words).run().expect_status(0);
     }
     assert_eq!(host.log(), ["deploy", "deploy"]);
     let history = host.dlock(&["history", "deploy"]);
@@ -59,8 +56,7 @@ fn the_script_locks_itself_under_a_dlock_of_another_action() {
 
 #[test]
 fn a_deployment_of_two_services_excludes_those_of_each_service() {
-    let host = &Host::of_this_test();
-    host.job("switch.sh", SWITCH);
+    let host = &Host::with_job("switch.sh", SWITCH);
     let both = host.script("two-services.sh", &["42"]).start();
     host.is_ready();
     for service in ["api", "web"] {
@@ -75,8 +71,7 @@ fn a_deployment_of_two_services_excludes_those_of_each_service() {
 
 #[test]
 fn at_most_two_hosts_reboot_at_a_time() {
-    let host = &Host::of_this_test();
-    host.job("reboot-and-wait.sh", IN_SLOT);
+    let host = &Host::with_job("reboot-and-wait.sh", IN_SLOT);
     let reboot = |name: &str| host.script("reboot.sh", &[name]).start();
     let [one, two] = [("a", "go-1"), ("b", "go-2")].map(|(name, go)| {
         host.stage.fifo(go);
@@ -100,8 +95,7 @@ fn at_most_two_hosts_reboot_at_a_time() {
 
 #[test]
 fn backups_run_together_and_a_restore_alone() {
-    let host = &Host::of_this_test();
-    host.job("backup-job.sh", IN_SLOT);
+    let host = &Host::with_job("backup-job.sh", IN_SLOT);
     host.job("restore-job.sh", IN_SLOT);
     let start = |arguments: &[&str]| host.script("backup.sh", arguments).start();
     let backups = ["go-1", "go-2"].map(|go| {

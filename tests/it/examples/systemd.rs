@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 
-use testkit::cli_runner::{PATIENCE, Running};
+use testkit::cli_runner::PATIENCE;
 
 use super::{Host, JOB, example, installed};
 
@@ -42,13 +42,8 @@ fn command(host: &Host, name: &str) -> Vec<String> {
 fn systemd_accepts_the_units_without_warnings() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let here = installed().join("dlock").display().to_string();
-    let names = [
-        "report.service",
-        "report.timer",
-        "dlock-serve.service",
-        "app-leader.service",
-    ];
-    let units = names.map(|name| {
+    let names = "report.service report.timer dlock-serve.service app-leader.service";
+    let units = names.split(' ').map(|name| {
         let path = folder.path().join(name);
         let text = example(&format!("systemd/{name}")).replace("/usr/local/bin/dlock", &here);
         let is_valid =
@@ -76,37 +71,29 @@ fn systemd_accepts_the_units_without_warnings() {
     };
     let warnings = String::from_utf8_lossy(&verified.stderr);
     // If a key is unknown, systemd-analyze prints a warning and exits with 0.
-    assert!(
-        verified.status.success() && warnings.is_empty(),
-        "{warnings}"
-    );
+    let is_clean = verified.status.success() && warnings.is_empty();
+    assert!(is_clean, "{warnings}");
 }
 
 #[test]
 fn the_timer_starts_its_service_every_night_and_after_a_missed_night() {
-    assert_eq!(setting("report.timer", "Timer", "Persistent"), "true");
-    assert!(setting("report.timer", "Timer", "OnCalendar").starts_with("*-*-* "));
-    assert_eq!(
-        setting("report.timer", "Install", "WantedBy"),
-        "timers.target"
-    );
+    let timer = |section, key| setting("report.timer", section, key);
+    assert_eq!(timer("Timer", "Persistent"), "true");
+    assert!(timer("Timer", "OnCalendar").starts_with("*-*-* "));
+    assert_eq!(timer("Install", "WantedBy"), "timers.target");
     // If KillMode had a different value, the command would get SIGTERM twice: from systemd and from dlock.
     assert_eq!(setting("report.service", "Service", "KillMode"), "mixed");
 }
 
 #[test]
 fn one_of_two_machines_runs_the_service_and_a_later_machine_does_not() {
-    let host = &Host::of_this_test();
-    host.job("report.sh", JOB);
+    let host = &Host::with_job("report.sh", JOB);
     host.secret("fail", "");
     let words = command(host, "report.service");
     let service = || host.starts(words.clone());
     // The first run fails. On a real machine, Restart=on-failure would start the service again.
     service().expect(3, "", "");
-    let machines = [0, 1].map(|_| service().start());
-    for outcome in machines.map(Running::wait) {
-        assert_eq!(outcome.status, Some(0), "{outcome:#?}");
-    }
+    Host::twice(service);
     service().expect(0, "", "was done by");
     assert_eq!(host.log(), ["report.sh"]);
 }

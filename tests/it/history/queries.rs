@@ -40,8 +40,7 @@ fn results_show_whether_dlock_or_the_command_chose_the_status(flavour: Flavour) 
     exec(database, &init, "kill -KILL $$", 137);
     let limit = ["exec", "init", "--max-runtime=10ms", "--grace=1s"];
     let limited = Dlock::on(database, limit).args(["--", "sleep", "600"]);
-    let limited = limited.run();
-    assert_eq!(limited.status, Some(124), "{limited:#?}");
+    limited.run().expect_status(124);
     let revoked = Holder::on(database, &[]);
     let release = ["release", "-a", "init", "--yes", "--operator=ops"];
     Dlock::on(database, release).expect(0, "", "init is released");

@@ -1,17 +1,17 @@
 //! Which processes dlock signals for `--pid`, and which it never signals.
 
 use std::fs;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
 
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::cli_runner::{Dlock, eventually};
 use testkit::command::{Stage, Witness, is_alive, only_child, signal, write_message};
 
 use super::{Bystander, DLOCK, SCRIPT, Script, database, is_free, operator_releases, runs, shell};
+use crate::pid_one::unshare;
 
-/// The user id of nobody.
+/// The user ids of root, who runs the tests of other users' processes, and of nobody.
+const ROOT: u32 = 0;
 const NOBODY: u32 = 65_534;
 
 #[test]
@@ -19,17 +19,12 @@ fn only_processes_of_the_user_with_the_token_and_the_action_are_killed() {
     let database = database();
     let script = Script::start(&database, "--ttl=10m");
     let next_token = format!("{}1", script.token);
-    let stray = Bystander::with("init", &script.token);
+    let stray = Bystander::of(ROOT, "init", &script.token);
     // More environments are in the unit tests of `src/sys/ward_tree.rs`.
     let others = [
-        Bystander::with("init", &next_token),
-        Bystander::with("other", &script.token),
-        Bystander::start(
-            Command::new("sleep")
-                .env("DLOCK_ACTION", "init")
-                .env("DLOCK_TOKEN", &script.token)
-                .uid(NOBODY),
-        ),
+        Bystander::of(ROOT, "init", &next_token),
+        Bystander::of(ROOT, "other", &script.token),
+        Bystander::of(NOBODY, "init", &script.token),
     ];
     script.runs("exit");
     let outcome = script.running.wait();
@@ -53,9 +48,8 @@ fn forked_process_of_a_killed_script_is_killed() {
     let status = format!("/proc/{}/status", only_child(script.holder));
     let sleeps = || {
         let status = fs::read_to_string(&status).expect("the monitor runs");
-        let count = status
-            .lines()
-            .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        let mut lines = status.lines();
+        let count = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
         let count = count.expect("a counter").trim().parse::<u64>();
         count.expect("a number")
     };
@@ -113,7 +107,7 @@ fn script_goes_on_without_the_lock_when_it_ends_the_hold() {
     script.runs(r#""$dlock" check; echo $?"#);
     script.printed("76\n");
     assert!(!script.witness.is_alone());
-    assert_eq!(runs(&database).last().expect("a run")["code"], 0);
+    assert_eq!(runs(&database, &[]).last().expect("a run")["code"], 0);
 }
 
 /// The hook has the variables of the lease, and runs while the processes of the script are killed.
@@ -187,17 +181,10 @@ fn later_process_with_the_id_of_the_script_is_not_signalled() {
         env -u DLOCK_ACTION "$dlock" exec init -- kill -0 $ward && echo alive
     "#;
     let database = database();
-    let namespace = [
-        "--pid",
-        "--fork",
-        "--mount-proc",
-        "--kill-child",
-        "sh",
-        "-c",
-        REUSE,
-    ];
+    let unshare = unshare(&[]);
     // stderr depends on when the shell notices the death of the first process.
-    let outcome = Dlock::of(Path::new("unshare"), namespace)
+    let outcome = Dlock::of(Path::new("unshare"), unshare.get_args())
+        .args(["sh", "-c", REUSE])
         .env("DLOCK_URL", database.url())
         .env("dlock", DLOCK)
         .run();
@@ -220,10 +207,8 @@ fn process_that_the_script_forks_before_its_end_is_killed_when_it_starts_a_progr
     let stage = Stage::new();
     let witness = Witness::on(&stage);
     let script = || shell(&database.url(), FORKING).env("witness", witness.path());
-    let scripts: Vec<_> = (0..8).map(|_| script().start()).collect();
-    for script in scripts {
-        let outcome = script.wait();
-        assert_eq!(outcome.status, Some(0), "{outcome:?}");
+    for script in [(); 8].map(|()| script().start()) {
+        script.wait().expect_status(0);
     }
     assert!(witness.is_alone());
 }

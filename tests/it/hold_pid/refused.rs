@@ -33,8 +33,7 @@ fn processes_that_dlock_must_not_stop_and_contradicting_options_are_refused() {
         (&["--on-lost=report"], "--pid"),
     ] {
         let outcome = Dlock::on(&database, ["hold", "init"]).args(options).run();
-        assert_eq!(outcome.status, Some(64), "{outcome:?}");
-        assert!(outcome.stderr.contains(why), "{outcome:?}");
+        outcome.expect(64, &outcome.stdout, why);
     }
 }
 
@@ -54,8 +53,7 @@ fn process_of_another_user_is_only_watched() {
     };
     hold(&[], Stdio::piped()).expect(64, "(exit 64)\n", "the process belongs to another user");
     assert!(is_free(&database));
-    let outcome = hold(&["--on-lost=report"], Stdio::null());
-    assert_eq!(outcome.status, Some(0), "{outcome:?}");
+    hold(&["--on-lost=report"], Stdio::null()).expect_status(0);
     assert!(!is_free(&database));
     drop(root);
 }
@@ -76,13 +74,9 @@ fn script_that_runs_for_too_long_is_stopped() {
     });
     let outcome = script.running.wait();
     assert!(!state.exists());
-    assert!(
-        outcome
-            .stderr
-            .contains("init has run for 1s; stopping process "),
-        "{outcome:?}"
-    );
+    let why = "init has run for 1s; stopping process ";
+    assert!(outcome.stderr.contains(why), "{outcome:?}");
     assert!(witness.is_alone());
     assert!(is_free(&database));
-    assert_eq!(runs(&database)[1]["code"], 124);
+    assert_eq!(runs(&database, &[])[1]["code"], 124);
 }

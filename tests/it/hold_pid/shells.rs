@@ -11,7 +11,6 @@ use testkit::terminal::{CTRL_C, Terminal};
 
 use super::{DLOCK, Script, database, is_free, nobody_waits};
 
-/// Returns the shells in which scripts are written.
 fn shells() -> [PathBuf; 3] {
     [PathBuf::from("bash"), PathBuf::from("dash"), fetched("zsh")]
 }
@@ -138,8 +137,7 @@ fn lock_is_free_if_the_dlock_in_the_shell_is_killed_at_the_grant() {
     eventually("the lock is free", || is_free(&database));
     assert!(is_alive(&waiter.pid().to_string()));
     drop(stdin);
-    let outcome = waiter.wait();
-    assert_eq!(outcome.status, Some(1), "{outcome:?}");
+    waiter.wait().expect_status(1);
 }
 
 #[test]

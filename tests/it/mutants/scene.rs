@@ -126,7 +126,7 @@ impl Scene {
             names => (shell.env("dlock", super::program())).env(super::VARIABLE, names),
         };
         let shell = shell.env("DLOCK_URL", self.database.url());
-        Script::start_with(shell, &self.witness)
+        Script::start_with(shell, Stage::new(), self.witness.clone())
     }
 
     /// Starts `dlock` with [`COMMAND`] and returns once the command runs.
