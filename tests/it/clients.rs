@@ -20,6 +20,8 @@ use testkit::holder::Holder;
 use testkit::repository;
 use testkit::servers::{Database, Flavour, fetched, shared};
 
+use crate::examples::installed;
+
 /// Options of `dlock hold` for locks that are lost in a test.
 const SHORT: &[&str] = &["--ttl=10s"];
 
@@ -221,8 +223,7 @@ fn losses(stdout: &str) -> usize {
 }
 
 fn path() -> String {
-    let folder = Path::new(env!("CARGO_BIN_EXE_dlock")).parent();
-    let folder = folder.expect("dlock is in a folder").display();
+    let folder = installed().display();
     format!("{folder}:{}", env::var("PATH").unwrap_or_default())
 }
 

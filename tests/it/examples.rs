@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use testkit::cli_runner::{Dlock, Outcome, Running};
 use testkit::command::{Stage, read_message, write_message};
+use testkit::repository;
 use testkit::servers::{Database, Flavour, shared};
 
 /// Script of a job that writes its own name to the file `log`. If the file `fail` exists, the job instead deletes the
@@ -143,15 +144,13 @@ impl Host {
 }
 
 /// Returns the folder of the dlock under test, which the tests use in place of /usr/local/bin.
-fn installed() -> &'static Path {
+pub(crate) fn installed() -> &'static Path {
     let dlock = Path::new(env!("CARGO_BIN_EXE_dlock"));
     dlock.parent().expect("dlock is in a folder")
 }
 
 fn path(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("examples")
-        .join(name)
+    repository().join("examples").join(name)
 }
 
 #[track_caller]

@@ -14,6 +14,8 @@ use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
+use testkit::repository;
+
 use dlock::cli::built;
 use dlock::exit;
 use dlock::protocol::keeper::transitions::TRANSITIONS;
@@ -23,7 +25,7 @@ const UPDATE: &str = "DLOCK_UPDATE=1 cargo test --locked --test it generated";
 
 #[test]
 fn man_pages_and_completions_match_the_grammar() {
-    let path = |command: &Command| root().join(format!("man/{}.1", title(command)));
+    let path = |command: &Command| repository().join(format!("man/{}.1", title(command)));
     let pages = commands().into_iter().map(|one| (path(&one), page(&one)));
     let rendered: Vec<(PathBuf, String)> = pages.chain(completions::rendered()).collect();
     if std::env::var_os("DLOCK_UPDATE").is_some_and(|value| value == "1") {
@@ -36,7 +38,7 @@ fn man_pages_and_completions_match_the_grammar() {
     let stale: Vec<&PathBuf> = rendered.iter().filter(is_stale).map(|it| &it.0).collect();
     assert!(stale.is_empty(), "regenerate {stale:#?} with:\n  {UPDATE}");
     for folder in ["man", "completions"] {
-        for entry in fs::read_dir(root().join(folder)).expect("the folder exists") {
+        for entry in fs::read_dir(repository().join(folder)).expect("the folder exists") {
             let path = entry.expect("the folder can be read").path();
             let is_generated = path.is_file() && path.extension().is_none_or(|end| end != "7");
             let is_current = rendered.iter().any(|(current, _)| *current == path);
@@ -51,7 +53,7 @@ const MARKS: [&str; 2] = ["<!-- transitions -->\n", "<!-- end of transitions -->
 
 #[test]
 fn architecture_shows_the_phases_of_a_lease() {
-    let path = root().join("ARCHITECTURE.md");
+    let path = repository().join("ARCHITECTURE.md");
     let mut text = fs::read_to_string(&path).expect("the page exists");
     let mut table = "| phase | event | next phase | notices |\n|---|---|---|---|\n".to_owned();
     table.extend(TRANSITIONS.map(|row| {
@@ -82,10 +84,6 @@ fn every_option_is_named_in_the_page_of_its_command() {
             }
         }
     }
-}
-
-fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Returns `dlock` and its subcommands, with their shared options.
@@ -145,7 +143,7 @@ fn section(render: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
 
 /// Returns the two handwritten parts of `page`: the section DESCRIPTION, and the sections after the exit statuses.
 fn written(page: &str) -> (String, String) {
-    let path = root().join(format!("man/parts/{page}.man"));
+    let path = repository().join(format!("man/parts/{page}.man"));
     let text = fs::read_to_string(&path)
         .unwrap_or_else(|error| panic!("{}: {error}; every page needs this file", path.display()));
     let second = text.find("\n.SH ").map_or(text.len(), |at| at + 1);

@@ -185,14 +185,10 @@ fn a_run_that_cannot_be_recorded_is_still_released() {
     everywhere(|database| {
         let Database { name, user, .. } = database;
         let pattern = name.replace('_', "\\_");
-        for statement in [
-            format!("REVOKE ALL ON `{pattern}`.* FROM '{user}'@'%'"),
-            format!("GRANT SELECT ON `{name}`.dlock_schema TO '{user}'@'%'"),
-            format!("GRANT SELECT, INSERT, UPDATE ON `{name}`.dlock_lock TO '{user}'@'%'"),
-            format!("GRANT SELECT ON `{name}`.dlock_waiter TO '{user}'@'%'"),
-        ] {
-            database.run(statement);
-        }
+        database.run(format!("REVOKE ALL ON `{pattern}`.* FROM '{user}'@'%'"));
+        database.grant(&format!("SELECT ON `{name}`.dlock_schema"));
+        database.grant(&format!("SELECT, INSERT, UPDATE ON `{name}`.dlock_lock"));
+        database.grant(&format!("SELECT ON `{name}`.dlock_waiter"));
         let run = ["exec", "-a", "init", "--", "sh", "-c", "exit 5"];
         let run = Dlock::on(database, run).run();
         run.expect(5, "", "this run of init is not in the history: ");

@@ -270,8 +270,7 @@ fn a_hook_inherits_no_stdin_or_descriptors_and_writes_to_stderr() {
                 ls /proc/self/fd | tr '\\n' ' '; echo; [ -e /proc/self/fd/9 ] && echo nine";
     let script = r#"exec 9>/dev/null; exec "$0" exec -a init "$1" -- cat"#;
     let stage = Stage::new();
-    let input = stage.path("input");
-    fs::write(&input, "input\n").expect("the folder is writable");
+    let input = stage.write("input", 0o600, "input\n");
     let outcome = Dlock::of(Path::new("/bin/sh"), ["-c", script])
         .arg(env!("CARGO_BIN_EXE_dlock"))
         .arg(hook)

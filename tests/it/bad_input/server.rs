@@ -1,17 +1,15 @@
 //! Servers that are unreachable or silent, or that send malformed packets, and accounts that they refuse.
 
-use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
 use testkit::network::{local, resolving};
-use testkit::proxy::{Port, Proxy, packet};
+use testkit::proxy::{Flow, Port, Proxy, packet};
 use testkit::servers::{Flavour, shared};
 
 use super::{actions, exec, free, refused};
@@ -115,24 +113,10 @@ fn dlock_limits_the_waits_for_which_the_driver_has_no_timeout() {
     gives_up_on(&socket, limit);
 
     // The server sends one byte at a time, so that each read returns before its timeout.
-    let tcp = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("127.0.0.1 has a free port");
-    let port = tcp.local_addr().expect("the socket is bound").port();
-    thread::spawn(move || {
-        for client in tcp.incoming() {
-            let mut client = client.expect("a connection can be accepted");
-            thread::spawn(move || {
-                // At this rate the greeting of 255 bytes takes longer than dlock waits. The loop ends when dlock exits.
-                let greeting = packet(0, &[10; 255]);
-                for byte in greeting {
-                    if client.write_all(&[byte]).is_err() {
-                        return;
-                    }
-                    thread::sleep(Duration::from_millis(100));
-                }
-            });
-        }
-    });
-    gives_up_on(&format!("mysql://u:p@127.0.0.1:{port}/d"), limit);
+    let proxy = Proxy::to(shared(Flavour::of_this_test()).port());
+    // At this rate the greeting takes longer than dlock waits.
+    proxy.responses(Flow::Drip(Duration::from_millis(100)));
+    gives_up_on(&format!("mysql://u:p@127.0.0.1:{}/d", proxy.port()), limit);
 }
 
 #[test]

@@ -114,10 +114,9 @@ fn the_page_starts_with_the_command_of_its_service() {
 #[test]
 fn unit_of_one_machine_is_ready_until_it_is_stopped() {
     let host = &Host::of_this_test();
-    let folder = tempfile::tempdir().expect("a temporary folder");
     let words = command(host, "app-leader.service");
     let start = |machine: &str| {
-        let socket = folder.path().join(machine);
+        let socket = host.stage.path(machine);
         let manager = UnixDatagram::bind(&socket).expect("the path is free");
         let patience = manager.set_read_timeout(Some(PATIENCE));
         patience.expect("the time is not 0");

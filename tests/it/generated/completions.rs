@@ -11,7 +11,9 @@ use clap::builder::{PossibleValue, ValueParser};
 use clap::{Arg, Command, CommandFactory, ValueHint, value_parser};
 use clap_complete::Shell;
 
-use super::{UPDATE, root};
+use testkit::repository;
+
+use super::UPDATE;
 use dlock::cli::Cli;
 use dlock::lease::action::Action;
 
@@ -28,7 +30,7 @@ pub(super) fn rendered() -> Vec<(PathBuf, String)> {
 }
 
 fn path(name: &str) -> PathBuf {
-    root().join("completions").join(name)
+    repository().join("completions").join(name)
 }
 
 fn origin(name: &str) -> String {
@@ -36,7 +38,7 @@ fn origin(name: &str) -> String {
 }
 
 fn part(name: &str) -> String {
-    let path = root().join("completions/parts").join(name);
+    let path = repository().join("completions/parts").join(name);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 

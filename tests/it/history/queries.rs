@@ -3,7 +3,7 @@
 use mysql::prelude::Queryable;
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, eventually};
-use testkit::holder::Holder;
+use testkit::holder::{Holder, operator_releases};
 use testkit::on_each_flavour;
 use testkit::proxy::{AcceptMode, Proxy};
 use testkit::servers::{Database, Flavour, SESSIONS};
@@ -42,8 +42,7 @@ fn results_show_whether_dlock_or_the_command_chose_the_status(flavour: Flavour) 
     let limited = Dlock::on(database, limit).args(["--", "sleep", "600"]);
     limited.run().expect_status(124);
     let revoked = Holder::on(database, &[]);
-    let release = ["release", "-a", "init", "--yes", "--operator=ops"];
-    Dlock::on(database, release).expect(0, "", "init is released");
+    operator_releases(database);
     assert_eq!(revoked.running.wait().status, Some(76));
     let mut found = results(database, &[]);
     // The operator's entry and the run that it ended have the same time.
