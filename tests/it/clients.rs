@@ -297,8 +297,7 @@ fn program_is_told_that_an_operator_has_released_its_lock() {
     each(|language, database| {
         let mut program = Program::start(language, &database, SHORT);
         program.expect("lock", "ok");
-        let operator = ["release", FIRST, "--yes", "--operator=ops"];
-        let released = Dlock::on(&database, operator).run();
+        let released = Dlock::on(&database, ["release", FIRST, "--yes", "--operator=ops"]).run();
         released.expect(0, "", "is released");
         program.expect_loss();
     });

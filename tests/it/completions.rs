@@ -101,8 +101,7 @@ fn completes_names(shell: &mut Shell, kind: Kind) {
     }
     if kind != Kind::Fish {
         // fish completes no value after several short options in one word.
-        let words = ["dlock", "exec", "-na", "migrate"];
-        shell.completes("dlock exec -na mi", &words);
+        shell.completes("dlock exec -na mi", &["dlock", "exec", "-na", "migrate"]);
     }
 }
 
@@ -154,8 +153,7 @@ fn completes_the_command_of_exec(shell: &mut Shell, kind: Kind) {
 
 #[test]
 fn each_shell_completes_what_the_grammar_expects() {
-    let names = ["migrate", "too", "album"];
-    let database = database_with(Flavour::of_this_test(), &names);
+    let database = database_with(Flavour::of_this_test(), &["migrate", "too", "album"]);
     for kind in Kind::ALL {
         let shell = &mut Shell::on(&database, kind);
         completes_names(shell, kind);

@@ -82,8 +82,7 @@ fn the_lock_is_held_for_min_hold_after_dlock_exits(flavour: Flavour) {
     let hold = "--ttl=5s --min-hold=8s --holder=web-1 --note=nightly";
     let hold: Vec<&str> = hold.split(' ').collect();
     job(database, &hold, 0).expect(0, "ran\n", "");
-    let why = ", held for --min-hold, nightly)";
-    job(database, &["-n"], 0).expect(75, "", why);
+    job(database, &["-n"], 0).expect(75, "", ", held for --min-hold, nightly)");
     let status = || Dlock::on(database, ["status", "job"]).run().stdout;
     let text = status();
     assert!(text.contains("held for --min-hold until 20"), "{text}");

@@ -63,8 +63,7 @@ pub(crate) fn survives(holder: Holder, host: &str, there: &Database) {
 
 #[track_caller]
 pub(crate) fn ran(waiter: Running) {
-    let outcome = waiter.wait();
-    outcome.expect(0, "ran\n", "init is held by");
+    waiter.wait().expect(0, "ran\n", "init is held by");
 }
 
 fn exec(database: &Database, hosts: &[String]) -> Outcome {

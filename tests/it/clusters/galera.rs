@@ -29,8 +29,7 @@ fn an_action_is_exclusive_over_all_nodes() {
     let has_printed = |text: &str| follower.stdout_so_far().ends_with(text);
     eventually("the leader is printed", || has_printed("A\n"));
     exec(&there, &["-n"]).expect(75, "", "init is held by");
-    let fact = "a node of a Galera cluster of 3 nodes";
-    Findings::at(&there.url()).reports("cluster", "warn", fact);
+    Findings::at(&there.url()).reports("cluster", "warn", "a node of a Galera cluster of 3 nodes");
     assert_eq!(holder.end().status, Some(3));
     eventually("its end is printed", || has_printed("A\n\n"));
     exec(&there, &[]).expect(0, "ran\n", "");

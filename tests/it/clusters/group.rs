@@ -69,8 +69,7 @@ fn a_primary_outside_its_group_is_refused_and_holders_follow_when_it_returns() {
     let holder = Holder::on(&database, &["--ttl", "6s"]);
     first.run("STOP GROUP_REPLICATION; SET GLOBAL super_read_only=OFF; SET GLOBAL read_only=OFF");
     // The member accepts writes again, so only the check of the member refuses the renewals.
-    let outcome = holder.running.wait();
-    outcome.expect(76, "", "not an ONLINE member");
+    holder.running.wait().expect(76, "", "not an ONLINE member");
     let executed = || first.value::<String>("SELECT @@gtid_executed");
     let before = executed();
     let reason = "OFFLINE and not an ONLINE member";

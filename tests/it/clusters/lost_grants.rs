@@ -125,8 +125,7 @@ fn a_holder_writes_its_grant_to_a_database_without_a_record_or_with_a_minimum_ho
 fn all_holders_in_slots_write_their_lost_grants_again_and_continue() {
     on_each_scene(|scene| {
         let replica = scene.replica(&["--shared"]);
-        let options = ["--shared", "--ttl", "6s"];
-        let holders = [(); 3].map(|()| scene.holder(&options));
+        let holders = [(); 3].map(|()| scene.holder(&["--shared", "--ttl", "6s"]));
         let held = slots(&scene.database);
         assert_eq!(held.len(), 3);
         scene.fail_over();
@@ -223,8 +222,7 @@ fn a_holder_stops_if_the_older_database_has_another_grant_or_is_paused() {
         let other = Holder::on(&replica, &TTL);
         replaced.fail_over();
         let outcome = holder.running.wait();
-        let message = "although the lease of this process had not ended";
-        outcome.expect(76, "", message);
+        outcome.expect(76, "", "although the lease of this process had not ended");
         outcome.expect(76, "", "a restored backup");
         other.end().expect_status(3);
     });

@@ -84,7 +84,6 @@ fn transactions_of_another_server_cost_one_more_packet() {
         sent.filter(|it| matches!(it, Request::Query(_))).count()
     };
     assert_eq!(packets(), 2);
-    let foreign = "SET GLOBAL gtid_purged='+11111111-2222-3333-4444-555555555555:1-7'";
-    server.run(foreign);
+    server.run("SET GLOBAL gtid_purged='+11111111-2222-3333-4444-555555555555:1-7'");
     assert_eq!(packets(), 3);
 }

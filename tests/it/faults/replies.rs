@@ -134,8 +134,7 @@ fn a_lost_wake_up_delays_the_queue_by_at_most_one_lease() {
     on_each_case(&faults()[..3], |scene, name, fault| {
         let holder = scene.holder(&[]);
         let case = scene.proxy.next(Kind::WaitTurn, fault);
-        let options = ["--ttl", "3s"];
-        let waiter = scene.faulty("waiter", &options, "exit 5").start();
+        let waiter = scene.faulty("waiter", &["--ttl", "3s"], "exit 5").start();
         scene.proxy.wait_asked(Kind::WaitTurn, 1);
         holder.unharmed();
         case.wait();

@@ -90,8 +90,7 @@ fn since_selects_by_the_end_of_a_run() {
         none.expect(0, "init has no matching runs\n", "");
     });
     let wrong = Dlock::new(["history", "--since=yesterday"]).run();
-    let why = "must be a duration such as 2h, or a time in UTC";
-    wrong.expect(64, "", why);
+    wrong.expect(64, "", "must be a duration such as 2h, or a time in UTC");
 }
 
 on_each_flavour!(follow_prints_each_run_once_also_a_late_one_and_after_a_lost_connection);
