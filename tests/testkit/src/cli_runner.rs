@@ -81,6 +81,11 @@ impl Dlock {
         Self::new(arguments).env("DLOCK_URL", database.url())
     }
 
+    /// Returns `dlock` with the arguments in `words`, separated by blanks, that connects to `database` over TCP.
+    pub fn typed(database: &Database, words: &str) -> Self {
+        Self::on(database, words.split(' '))
+    }
+
     /// Returns `dlock` with `arguments` that connects to `database` through `port`, for example the port of a proxy.
     pub fn through<S: AsRef<OsStr>>(
         database: &Database,
@@ -336,6 +341,13 @@ impl Outcome {
     #[track_caller]
     pub fn expect_status(&self, status: i32) {
         assert_eq!(self.status, Some(status), "{self:#?}");
+    }
+
+    /// Asserts that the exit status is `status`, and returns the outcome.
+    #[track_caller]
+    pub fn exited(self, status: i32) -> Self {
+        assert_eq!(self.status, Some(status), "{self:#?}");
+        self
     }
 
     #[track_caller]

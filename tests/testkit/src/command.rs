@@ -55,13 +55,21 @@ impl Stage {
     /// Starts `exec` like [`Self::start`], and also returns the message that the script has written.
     #[track_caller]
     pub fn start_told(&self, exec: Dlock, script: &str) -> (Running, String) {
-        let (ready, go) = (self.fifo("ready"), self.fifo("go"));
-        let running = exec
-            .args(["--", "sh", "-c", script, "sh"])
-            .args([&ready, &go])
-            .start();
-        let message = read_message(&ready);
-        (running, message)
+        let running = self.launch(exec, script);
+        (running, self.told())
+    }
+
+    /// Starts `exec` like [`Self::start`], but returns at once.
+    #[track_caller]
+    pub fn launch(&self, exec: Dlock, script: &str) -> Running {
+        let exec = exec.args(["--", "sh", "-c", script, "sh"]);
+        exec.args([self.fifo("ready"), self.fifo("go")]).start()
+    }
+
+    /// Waits for the message that the script writes to `ready`.
+    #[track_caller]
+    pub fn told(&self) -> String {
+        read_message(&self.path("ready"))
     }
 
     #[track_caller]
@@ -87,6 +95,12 @@ impl Witness {
 
     pub fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// Adds a command to `exec` that prints `alone` if no process holds the lock on the file, and otherwise `not alone`.
+    pub fn checked_by(&self, exec: Dlock) -> Dlock {
+        let script = r#"exec 9>>"$0"; if flock -n 9; then echo alone; else echo not alone; fi"#;
+        exec.args(["--", "sh", "-c", script]).arg(&self.0)
     }
 
     /// Returns true if no process holds the lock on the file, because no process has started or all have ended.

@@ -307,6 +307,20 @@ impl Proxy {
         self.shared.locked().sessions.clone()
     }
 
+    /// Waits until all connections have ended, and returns the only query. Panics unless the client has sent this query and
+    /// then ended its only session with QUIT.
+    #[track_caller]
+    pub fn only_query(&self) -> String {
+        let sessions = self.sessions();
+        let [session] = sessions.as_slice() else {
+            panic!("not one session: {sessions:?}");
+        };
+        let [Request::Query(query), Request::Quit] = session.requests.as_slice() else {
+            panic!("not one query: {session:?}");
+        };
+        query.clone()
+    }
+
     /// Waits until all connections have ended, so that a later fault cannot affect their requests.
     #[track_caller]
     pub fn wait_ends(&self) {

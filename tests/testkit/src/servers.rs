@@ -408,6 +408,14 @@ impl Database {
         }
     }
 
+    /// Returns this database as clients reach it through `port` on 127.0.0.1, for example the port of a proxy.
+    pub fn through(&self, port: u16) -> Self {
+        Self {
+            port,
+            ..self.clone()
+        }
+    }
+
     /// Opens a connection as root over the Unix socket, with this database selected.
     #[track_caller]
     pub fn admin_conn(&self) -> Conn {
