@@ -1,35 +1,17 @@
 //! Tests that dlock stops the command if dlock cannot renew the lease in time, or if the lease is lost.
 
 use testkit::cli_runner::{Dlock, Running};
-use testkit::command::{Stage, is_alive, read_message, signal};
+use testkit::command::{Stage, is_alive, signal};
 use testkit::holder::{steal, wait_renewals};
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, Server, shared};
 
-/// A holder with a ttl of 6 s. The command writes its process id to a fifo and prints `term` on SIGTERM.
-struct Holder {
-    running: Running,
-    pid: String,
-}
-
-impl Holder {
-    fn start(database: &Database, on_term: &str) -> Self {
-        let stage = Stage::new();
-        let ready = stage.fifo("ready");
-        let script = format!(
-            r#"trap 'echo term; {on_term}' TERM; echo $$ > "$1"; while :; do sleep 0.02; done"#
-        );
-        let running = Dlock::on(
-            database,
-            ["exec", "-a", "init", "--ttl", "6s", "--", "sh", "-c"],
-        )
-        .arg(script)
-        .arg("sh")
-        .arg(&ready)
-        .start();
-        let pid = read_message(&ready);
-        Self { running, pid }
-    }
+/// Starts a holder with a ttl of 6 s. Returns it with the process id of its command, which prints `term` on SIGTERM.
+fn start(database: &Database, on_term: &str) -> (Running, String) {
+    let exec = Dlock::typed(database, "exec -a init --ttl 6s");
+    let trap = format!("trap 'echo term; {on_term}' TERM");
+    let script = format!(r#"{trap}; echo $$ > "$1"; while :; do sleep 0.02; done"#);
+    Stage::new().start_told(exec, &script)
 }
 
 on_each_flavour!(command_is_stopped_when_another_client_changes_the_owner_in_its_record);
@@ -47,10 +29,10 @@ fn command_is_stopped_when_another_client_changes_the_owner_in_its_record(flavou
         ("exit 0", free, freed),
     ];
     for (on_term, change, message) in cases {
-        let holder = Holder::start(&database, on_term);
+        let (holder, pid) = start(&database, on_term);
         change(&database);
-        holder.running.wait().expect(76, "term\n", message);
-        assert!(!is_alive(&holder.pid), "{flavour}: the command is alive");
+        holder.wait().expect(76, "term\n", message);
+        assert!(!is_alive(&pid), "{flavour}: the command is alive");
         free(&database);
     }
 }
@@ -61,37 +43,19 @@ fn command_is_stopped_before_a_lease_that_cannot_be_renewed_expires() {
     let server = Server::start(Flavour::of_this_test(), &[]);
     let database = server.database("lease");
     for on_term in ["exit 0", "true"] {
-        let holder = Holder::start(&database, on_term);
+        let (holder, pid) = start(&database, on_term);
         wait_renewals(&database, 1);
         signal(server.pid(), "STOP");
-        let outcome = holder.running.wait();
+        let outcome = holder.wait();
         signal(server.pid(), "CONT");
         outcome.expect(76, "term\n", "cannot keep init: ");
-        assert!(!is_alive(&holder.pid), "the command is alive");
+        assert!(!is_alive(&pid), "the command is alive");
     }
     // If the server stops responding before the release, the release only adds a message.
-    let holder = Holder::start(&database, "exit 5");
+    let (holder, _) = start(&database, "exit 5");
     signal(server.pid(), "STOP");
-    holder.running.signal("TERM");
-    let outcome = holder.running.wait();
+    holder.signal("TERM");
+    let outcome = holder.wait();
     signal(server.pid(), "CONT");
     outcome.expect(5, "term\n", "cannot release init: ");
-}
-
-#[test]
-fn holder_reconnects_after_its_session_is_killed_and_command_runs_on() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("lease");
-        let holder = Holder::start(&database, "exit 4");
-        for _ in 0..3 {
-            let session: u64 = database.value("SELECT session_id FROM dlock_lock");
-            database.run(format!("KILL {session}"));
-            wait_renewals(&database, 1);
-        }
-        holder.running.signal("TERM");
-        let outcome = holder.running.wait();
-        let message = "the server has closed the connection of init; reconnecting";
-        outcome.expect(4, "term\n", message);
-        outcome.expect(4, "term\n", "is renewed again");
-    }
 }

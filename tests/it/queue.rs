@@ -8,13 +8,13 @@ use std::fs;
 use std::path::PathBuf;
 
 use mysql::Conn;
-use mysql::prelude::{FromRow, Queryable};
 use serde_json::json;
 use testkit::cli_runner::{Dlock, Running, eventually};
-use testkit::command::{Stage, read_message, signal, write_message};
+use testkit::command::{Stage, signal};
 use testkit::holder::{status, wait_renewals};
 use testkit::proxy::Proxy;
 use testkit::servers::{Database, Flavour, SESSIONS, Series, Server, shared};
+use testkit::sql::Sql;
 use testkit::{on_each_flavour, on_each_series};
 
 /// A set of contenders for `init`. Each command appends the contender's name to one log file.
@@ -35,7 +35,6 @@ impl Queue {
         Self::of(server.database("queue"), ttl)
     }
 
-    /// Creates a queue in `database`.
     pub(crate) fn of(database: Database, ttl: &'static str) -> Self {
         database.set_up();
         Self {
@@ -73,21 +72,13 @@ impl Queue {
 
     /// Does the same as [`holder`](Self::holder), but dlock connects to `url`.
     pub(crate) fn holder_through(&self, url: &str) -> Running {
-        let (ready, go) = (self.stage.fifo("ready"), self.stage.fifo("go"));
-        let running = Dlock::on(&self.database, ["exec", "-a", "init", "--ttl", self.ttl])
-            .env("DLOCK_URL", url)
-            .args(["--holder", "holder", "--", "sh", "-c"])
-            .arg(r#"echo up > "$1"; read word < "$2"; exit 3"#)
-            .arg("sh")
-            .arg(&ready)
-            .arg(&go)
-            .start();
-        read_message(&ready);
-        running
+        let exec = Dlock::typed(&self.database, "exec -a init --holder holder --ttl");
+        let exec = exec.arg(self.ttl).env("DLOCK_URL", url);
+        (self.stage).start(exec, r#"echo up > "$1"; read word < "$2"; exit 3"#)
     }
 
     pub(crate) fn let_go(&self) {
-        write_message(&self.stage.path("go"), "on");
+        self.stage.let_go("on");
     }
 
     /// Starts the contenders `names` in this order. Each contender starts when the previous contender waits for the
@@ -96,11 +87,16 @@ impl Queue {
         let mut running = Vec::new();
         for name in names {
             running.push(self.contender(name, &[]).start());
-            eventually("the waiter waits for the queue lock", || {
-                self.waiting_session(name).is_some()
-            });
+            self.wait_until_enqueued(name);
         }
         running
+    }
+
+    /// Waits until the waiter `name` waits for the queue lock.
+    fn wait_until_enqueued(&mut self, name: &str) {
+        eventually("the waiter waits for the queue lock", || {
+            self.waiting_session(name).is_some()
+        });
     }
 
     /// Changes the queue as if the waiters had entered it `seconds` after each other, a few minutes ago.
@@ -108,33 +104,25 @@ impl Queue {
         let change = format!(
             "UPDATE dlock_waiter SET enqueued_at=UTC_TIMESTAMP(6)-INTERVAL (1000-position)*{seconds} SECOND"
         );
-        self.admin.query_drop(change).expect("root may write");
+        self.admin.run(change);
     }
 
     /// Returns the session of the waiter `name`, if it waits for the queue lock.
     fn waiting_session(&mut self, name: &str) -> Option<u64> {
-        let session = self.admin.query_first(format!(
+        self.admin.first(format!(
             "SELECT w.session_id FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id \
              WHERE w.holder='{name}' AND p.info LIKE '%GET_LOCK%'"
-        ));
-        session.expect("the waiters can be read")
+        ))
     }
 
     pub(crate) fn count(&mut self, what: &str) -> u64 {
-        self.one(&format!("SELECT COUNT(*) FROM {what}"))
-    }
-
-    /// Returns the first row of the result of `query`.
-    fn one<T: FromRow>(&mut self, query: &str) -> T {
-        let row = self.admin.query_first(query);
-        row.expect("the query succeeds").expect("a row")
+        self.admin.value(format!("SELECT COUNT(*) FROM {what}"))
     }
 
     /// Kills the session that the row of `table` names. Returns the id of the session.
     fn kill_session_of(&mut self, table: &str) -> u64 {
-        let session = self.one(&format!("SELECT session_id FROM {table}"));
-        let killed = self.admin.query_drop(format!("KILL {session}"));
-        killed.expect("root has the privilege");
+        let session = self.admin.value(format!("SELECT session_id FROM {table}"));
+        self.admin.run(format!("KILL {session}"));
         session
     }
 }
@@ -155,10 +143,7 @@ fn waiters_are_granted_in_order_and_those_that_left_or_died_are_skipped(series: 
     let mut waiters = queue.enqueue(&["a", "dead", "b"]);
 
     let lock = status(&queue.database);
-    assert_eq!(
-        (&lock["action"], &lock["holder"]),
-        (&json!("init"), &json!("holder"))
-    );
+    assert_eq!([&lock["action"], &lock["holder"]], ["init", "holder"]);
     let fields = ["position", "holder", "alive", "pid"];
     let shown = lock["waiters"].as_array().expect("`waiters` is a list");
     let shown: Vec<_> = (shown.iter())
@@ -173,10 +158,8 @@ fn waiters_are_granted_in_order_and_those_that_left_or_died_are_skipped(series: 
     let database = queue.database.clone();
     let table = || Dlock::on(&database, ["status"]).run().stdout;
     let text = table();
-    assert!(
-        text.contains("POSITION") && text.contains("alive"),
-        "{text}"
-    );
+    let is_shown = text.contains("POSITION") && text.contains("alive");
+    assert!(is_shown, "{text}");
 
     // A waiter that leaves the queue waits only briefly for the server. If the server is too slow, its entry remains.
     let is_removed = (0..10).any(|number| {
@@ -192,15 +175,9 @@ fn waiters_are_granted_in_order_and_those_that_left_or_died_are_skipped(series: 
         table().contains("gone")
     });
     // A contender searches for dead entries only if the first entry is old enough.
-    let older = "UPDATE dlock_waiter SET enqueued_at=enqueued_at-INTERVAL 1 MINUTE";
-    queue
-        .admin
-        .query_drop(older)
-        .expect("the rows can be changed");
+    (queue.admin).run("UPDATE dlock_waiter SET enqueued_at=enqueued_at-INTERVAL 1 MINUTE");
     waiters.push(queue.contender("c", &[]).start());
-    eventually("the last contender waits", || {
-        queue.count("dlock_waiter WHERE holder='c'") == 1
-    });
+    (queue.admin).wait_until("COUNT(*)=1 FROM dlock_waiter WHERE holder='c'");
     assert!(table().contains("gone"), "{series}");
 
     queue.let_go();
@@ -218,13 +195,8 @@ fn new_contender_does_not_overtake_the_queue(flavour: Flavour) {
     let waiters = queue.enqueue(&["a"]);
     // During a release, the row is free for a moment while the queue lock passes to the next waiter. This update
     // creates the same state.
-    let free = "UPDATE dlock_lock SET owner_id=NULL";
-    queue
-        .admin
-        .query_drop(free)
-        .expect("the row can be changed");
-    let newcomer = queue.contender("newcomer", &["-n"]).run();
-    newcomer.expect(75, "", "init is");
+    queue.admin.run("UPDATE dlock_lock SET owner_id=NULL");
+    (queue.contender("newcomer", &["-n"])).expect(75, "", "init is");
     // The holder reconnects, detects the loss and stops its command.
     queue.kill_session_of("dlock_lock");
     holder.wait().expect(76, "", "lost init");
@@ -240,21 +212,24 @@ fn holder_that_reconnects_keeps_the_lock_and_the_queue_order(flavour: Flavour) {
     let session = queue.kill_session_of("dlock_lock");
     // The first waiter now has the queue lock and is the queue head. Two ttls later, it has still not taken over
     // the lease.
-    let renewed =
-        format!("dlock_lock WHERE session_id<>{session} AND renewals>12 AND has_queue_lock=0");
-    eventually("the lease is renewed on the new session", || {
-        queue.count(&renewed) == 1
-    });
+    (queue.admin).wait_until(format!(
+        "COUNT(*)=1 FROM dlock_lock WHERE session_id<>{session} AND renewals>12 AND has_queue_lock=0"
+    ));
     assert_eq!(queue.served(), [""; 0], "{flavour}");
     queue.let_go();
-    holder.wait().expect(3, "", "is renewed again");
+    let outcome = holder.wait();
+    let closed = "the server has closed the connection of init; reconnecting";
+    outcome.expect(3, "", closed);
+    outcome.expect(3, "", "is renewed again");
     expect_success(waiters);
     assert_eq!(queue.served(), ["a", "b", "c"], "{flavour}");
 }
 
-on_each_flavour!(waiters_are_all_granted_after_a_server_restart);
+on_each_flavour!(waiters_are_all_granted_after_a_server_restart_and_a_contender_waits_for_a_server);
 /// A server that starts again may have lost a grant, so the waiters first wait for a ttl.
-fn waiters_are_all_granted_after_a_server_restart(flavour: Flavour) {
+fn waiters_are_all_granted_after_a_server_restart_and_a_contender_waits_for_a_server(
+    flavour: Flavour,
+) {
     let mut server = Server::start(flavour, &[]);
     let mut queue = Queue::with_ttl(&server, "30s");
     let holder = queue.holder();
@@ -269,6 +244,12 @@ fn waiters_are_all_granted_after_a_server_restart(flavour: Flavour) {
     let mut all = queue.served();
     all.sort();
     assert_eq!(all, names, "{flavour}");
+
+    signal(server.pid(), "KILL");
+    let early = queue.contender("early", &[]).start();
+    early.wait_for_output("trying again");
+    server.restart();
+    early.wait().expect(0, "", "trying again");
 }
 
 on_each_flavour!(frozen_holder_and_waiter_are_passed_and_report_it_when_resumed);
@@ -278,15 +259,13 @@ fn frozen_holder_and_waiter_are_passed_and_report_it_when_resumed(flavour: Flavo
     let mut waiters = queue.enqueue(&["a", "b", "c", "d"]);
     // This waiter is stopped when the server grants the queue lock to it.
     let frozen = waiters.remove(1);
-    for pid in [frozen.pid(), holder.pid()] {
-        signal(pid, "STOP");
-    }
+    frozen.signal("STOP");
+    holder.signal("STOP");
     expect_success(waiters);
     assert_eq!(queue.served(), ["a", "c", "d"], "{flavour}");
-    signal(holder.pid(), "CONT");
-    let outcome = holder.wait();
-    assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:?}");
-    signal(frozen.pid(), "CONT");
+    holder.signal("CONT");
+    holder.wait().exited(76);
+    frozen.signal("CONT");
     expect_success(vec![frozen]);
     assert_eq!(queue.served(), ["a", "c", "d", "b"], "{flavour}");
 }
@@ -305,10 +284,10 @@ fn frozen_queue_head_is_replaced(flavour: Flavour) {
         queue.count(&waits) == 1 && queue.count(&format!("{waits} AND w.holder='b'")) == 1
     });
     let head = waiters.remove(0);
-    signal(head.pid(), "STOP");
+    head.signal("STOP");
     expect_success(waiters);
     assert_eq!(queue.served(), ["b"], "{flavour}");
-    signal(head.pid(), "CONT");
+    head.signal("CONT");
     expect_success(vec![head]);
     assert_eq!(queue.served(), ["b", "a"], "{flavour}");
 }
@@ -318,24 +297,19 @@ fn queue_lock_that_a_foreign_session_keeps_is_used_again_later(flavour: Flavour)
     let mut queue = Queue::with_ttl(shared(flavour), "6s");
     let mut foreign_session = queue.database.admin_conn();
     let take = "SELECT GET_LOCK(CONCAT('dlock:',LEFT(SHA2(CONCAT(CAST(DATABASE() AS BINARY),x'00','init'),256),40)),0)";
-    let taken: Option<u8> = foreign_session
-        .query_first(take)
-        .expect("it can be requested");
-    assert_eq!(taken, Some(1));
+    assert_eq!(foreign_session.value::<u8>(take), 1);
     let verbose = queue.contender("a", &["-v"]).run();
     verbose.expect(0, "", "the queue lock of init cannot be used for now");
     let holder = queue.holder();
     queue
         .contender("b", &["-n"])
-        .run()
         .expect(75, "", "init is held by holder");
     let waiter = queue.contender("c", &[]).start();
     waiter.wait_for_output("init is held by holder");
     eventually("the waiter polls", || queue.count(POLLING) == 1);
     drop(foreign_session);
-    eventually("the waiter uses the queue lock again", || {
-        queue.count(POLLING) == 0
-    });
+    // The waiter uses the queue lock again.
+    (queue.admin).wait_until(format!("COUNT(*)=0 FROM {POLLING}"));
     queue.let_go();
     assert_eq!(holder.wait().status, Some(3), "{flavour}");
     expect_success(vec![waiter]);
@@ -376,17 +350,14 @@ fn waiters_poll_without_named_locks_and_are_granted_one_at_a_time(series: Series
                 "CREATE FUNCTION {}(name VARCHAR(64), seconds BIGINT) RETURNS INT DETERMINISTIC NO SQL {body}",
                 function.trim_end_matches('(')
             );
-            queue
-                .admin
-                .query_drop(create)
-                .expect("the function can be created");
+            queue.admin.run(create);
         }
         let proxy = Proxy::rewriting(server.port(), "GET_LOCK(", function);
         let url = queue.database.url_through(proxy.port());
         let through = |dlock: Dlock| dlock.env("DLOCK_URL", &url);
 
-        let verbose = through(queue.contender("a", &["-v"])).run();
-        verbose.expect(0, "", "named locks do not work");
+        let verbose =
+            through(queue.contender("a", &["-v"])).expect(0, "", "named locks do not work");
         let messages = verbose.stderr.matches("named locks do not work").count();
         assert_eq!(messages, 1, "{series} {function}: {verbose:?}");
 
@@ -413,10 +384,7 @@ fn account_that_cannot_delete_queue_entries_is_refused_before_the_run() {
         let Database { name, user, .. } = &queue.database;
         let pattern = name.replace('_', "\\_");
         let revoke = format!("REVOKE DELETE ON `{pattern}`.* FROM '{user}'@'%'");
-        queue
-            .admin
-            .query_drop(revoke)
-            .expect("grants can be changed");
+        queue.admin.run(revoke);
         let grants = "dlock setup --print shows the tables and the grants";
         queue.contender("a", &[]).run().expect(77, "", grants);
         queue.let_go();

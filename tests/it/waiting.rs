@@ -1,10 +1,9 @@
 //! Tests of waiters: how long a waiter waits, which messages it prints, and how it exits.
 
 use testkit::cli_runner::Dlock;
-use testkit::command::{signal, write_message};
-use testkit::holder::{Holder, token};
+use testkit::holder::Holder;
 use testkit::on_each_flavour;
-use testkit::servers::{Database, Flavour, Server, shared};
+use testkit::servers::{Database, Flavour, shared};
 use testkit::sql::Sql;
 
 fn echo(database: &Database, options: &[&str]) -> Dlock {
@@ -36,18 +35,6 @@ fn contender_that_does_not_wait_prints_the_holder() {
     echo(&database, &["-n"]).expect(0, "ran\n", "");
 }
 
-on_each_flavour!(waiter_takes_over_from_a_killed_holder);
-fn waiter_takes_over_from_a_killed_holder(flavour: Flavour) {
-    let database = shared(flavour).database("waiting");
-    let holder = Holder::on(&database, &["--ttl=6s"]);
-    let before = token(&database);
-    let waiter = echo(&database, &[]).start();
-    waiter.wait_for_output("init is held by");
-    holder.running.crash();
-    waiter.wait().expect(0, "ran\n", "init is held by");
-    assert!(token(&database) > before);
-}
-
 on_each_flavour!(new_contender_takes_over_an_expired_lease_immediately);
 fn new_contender_takes_over_an_expired_lease_immediately(flavour: Flavour) {
     let database = shared(flavour).database("waiting");
@@ -62,26 +49,4 @@ fn new_contender_takes_over_an_expired_lease_immediately(flavour: Flavour) {
     contender().expect(75, "", "init is held by");
     admin.run("UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 SECOND");
     contender().expect(0, "ran\n", "");
-}
-
-#[test]
-fn waiter_and_holder_survive_a_server_restart_and_a_contender_waits_for_a_server() {
-    let mut server = Server::start(Flavour::of_this_test(), &[]);
-    let database = server.database("waiting");
-    let holder = Holder::on(&database, &[]);
-    let waiter = echo(&database, &[]).start();
-    waiter.wait_for_output("init is held by");
-    server.restart();
-    // The holder must reconnect before its command ends.
-    database.wait_until("renewals>0 FROM dlock_lock");
-    write_message(&holder.go(), "on");
-    let outcome = holder.running.wait();
-    assert_eq!((outcome.status, outcome.stdout.as_str()), (Some(3), ""));
-    waiter.wait().expect(0, "ran\n", "init is held by");
-
-    signal(server.pid(), "KILL");
-    let early = echo(&database, &[]).start();
-    early.wait_for_output("trying again");
-    server.restart();
-    early.wait().expect(0, "ran\n", "trying again");
 }

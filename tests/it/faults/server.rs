@@ -100,7 +100,8 @@ fn a_refusal_stops_the_command_only_if_it_is_longer_than_the_lease() {
     });
 }
 
-/// `waiting::waiter_and_holder_survive_a_server_restart` has a waiter, which acquires nothing for a ttl.
+/// `queue::waiters_are_all_granted_after_a_server_restart_and_a_contender_waits_for_a_server` has waiters, which acquire
+/// nothing for a ttl.
 #[test]
 fn a_restart_does_not_affect_the_command_and_a_server_that_stays_down_stops_it() {
     on_each(|flavour| {

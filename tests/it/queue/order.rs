@@ -1,36 +1,40 @@
 //! Tests of the order of waiters that the queue lock of the server does not order: waiters that have lost a connection,
 //! and waiters that the queue lock of this server does not include.
 
-use mysql::prelude::Queryable;
-use mysql::{Conn, Opts};
 use testkit::cli_runner::{Running, eventually};
 use testkit::holder::status;
 use testkit::on_each_flavour;
 use testkit::proxy::{AcceptMode, Proxy};
 use testkit::servers::{Flavour, SESSIONS, shared};
+use testkit::sql::{Sql, connect};
 
 use super::{Queue, expect_success};
 
 /// Returns true if the session of the waiter `name` waits for the queue lock, and false if it does not. None if the
 /// session has ended.
 fn waits(queue: &mut Queue, name: &str) -> Option<bool> {
-    queue
-        .admin
-        .query_first(format!(
-            "SELECT COALESCE(p.info LIKE '%GET_LOCK%',0) FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id \
-             WHERE w.holder='{name}'"
-        ))
-        .expect("the waiters can be read")
+    queue.admin.first(format!(
+        "SELECT COALESCE(p.info LIKE '%GET_LOCK%',0) FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id \
+         WHERE w.holder='{name}'"
+    ))
 }
 
 /// Starts the waiter `name` through `proxy`, and returns once it waits for the queue lock.
 fn waiter_through(queue: &mut Queue, proxy: &Proxy, name: &str) -> Running {
     let url = queue.database.url_through(proxy.port());
     let waiter = queue.contender(name, &[]).env("DLOCK_URL", url).start();
-    eventually("the waiter waits for the queue lock", || {
-        queue.waiting_session(name).is_some()
-    });
+    queue.wait_until_enqueued(name);
     waiter
+}
+
+/// Ends the connections through `proxy`, and waits until the waiter `name` waits for the queue lock on a new one.
+fn waits_again_after_reset(queue: &mut Queue, proxy: &Proxy, name: &str) {
+    let before = queue.waiting_session(name);
+    proxy.reset();
+    eventually("the waiter waits again", || {
+        let session = queue.waiting_session(name);
+        session.is_some() && session != before
+    });
 }
 
 on_each_flavour!(waiters_that_lose_their_connections_keep_their_positions);
@@ -46,12 +50,7 @@ fn waiters_that_lose_their_connections_keep_their_positions(flavour: Flavour) {
     queue.spread_arrivals(2);
     // The first waiter has then started its wait after all others, and the third one before the second one.
     for (name, proxy) in proxies.iter().rev() {
-        let before = queue.waiting_session(name);
-        proxy.reset();
-        eventually("the waiter waits again", || {
-            let session = queue.waiting_session(name);
-            session.is_some() && session != before
-        });
+        waits_again_after_reset(&mut queue, proxy, name);
     }
     queue.let_go();
     assert_eq!(holder.wait().status, Some(3));
@@ -69,12 +68,7 @@ fn waiters_that_came_together_do_not_wait_for_each_other(flavour: Flavour) {
     let mut waiters = vec![waiter_through(&mut queue, &proxy, "a")];
     waiters.extend(queue.enqueue(&["b", "c"]));
     queue.spread_arrivals(0);
-    let before = queue.waiting_session("a");
-    proxy.reset();
-    eventually("the first waiter waits again", || {
-        let session = queue.waiting_session("a");
-        session.is_some() && session != before
-    });
+    waits_again_after_reset(&mut queue, &proxy, "a");
     queue.let_go();
     assert_eq!(holder.wait().status, Some(3));
     expect_success(waiters);
@@ -124,14 +118,13 @@ fn entry_of_a_dead_waiter_delays_the_queue_for_a_moment_unless_it_is_older_than_
             let first = waiters.remove(0);
             first.signal("KILL");
             first.wait();
-            let account = Opts::from_url(&queue.database.url()).expect("a URL");
-            let session = Conn::new(account).expect("the server accepts");
+            let session = connect(&queue.database.url()).expect("the server accepts");
             let change = format!(
                 "UPDATE dlock_waiter SET session_id={},waits_again=1,last_seen_at=last_seen_at-INTERVAL {age} \
                  WHERE holder='a'",
                 session.connection_id()
             );
-            queue.admin.query_drop(change).expect("the row is changed");
+            queue.admin.run(change);
             queue.spread_arrivals(2);
             let shown = status(&queue.database)["waiters"][0]["alive"].clone();
             assert_eq!(shown, is_alive, "{flavour}, {age}");
@@ -156,12 +149,10 @@ fn a_free_action_is_left_to_an_earlier_waiter_on_another_node(flavour: Flavour) 
     let entry = "INSERT INTO dlock_waiter SET action='init',owner_id='elsewhere',holder='elsewhere',host='',pid=1,\
                  user='',note='',polls=0,server='elsewhere',session_id=1,account='',enqueued_at=UTC_TIMESTAMP(6),\
                  last_seen_at=UTC_TIMESTAMP(6)";
-    queue.admin.query_drop(entry).expect("root may write");
-    let newcomer = queue.contender("newcomer", &["-n"]).run();
-    newcomer.expect(75, "", "init is");
+    queue.admin.run(entry);
+    (queue.contender("newcomer", &["-n"])).expect(75, "", "init is");
     let waiter = queue.contender("a", &[]).start();
-    let entry = "dlock_waiter WHERE holder='a'";
-    eventually("the waiter has an entry", || queue.count(entry) == 1);
+    (queue.admin).wait_until("COUNT(*)=1 FROM dlock_waiter WHERE holder='a'");
     // The other waiter has its turn. A waiter that dies instead is passed, although its entry still counts as live.
     waiter.wait().expect(0, "", "");
     let silent = "dlock_waiter WHERE last_seen_at<UTC_TIMESTAMP(6)-INTERVAL 30 SECOND";
