@@ -2,6 +2,7 @@
 //! dlock keeps no copy of an inherited descriptor, so the file is closed when the command closes the descriptor.
 
 use std::io::{Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::{fs, thread};
@@ -85,27 +86,24 @@ fn command_inherits_the_signal_mask_and_ignored_signals() {
         "--block-signal=TERM,TSTP,CHLD,SEGV,PIPE",
     ] {
         let masks = |dlock: &[&str]| {
-            let output = Command::new("env")
-                .arg(option)
+            let masks = Dlock::of(Path::new("env"), [option])
                 .args(dlock)
-                .args(MASKS)
+                .args(MASKS);
+            masks
                 .env("DLOCK_URL", database.url())
-                .output()
-                .expect("env is installed");
-            assert_eq!(output.status.code(), Some(0), "{option}: {output:?}");
-            String::from_utf8(output.stdout).expect("the output is UTF-8")
+                .run()
+                .exited(0)
+                .stdout
         };
         let bare = masks(&[]);
         assert_eq!(bare.lines().count(), 2, "{bare}");
         assert_eq!(masks(&WITH_DLOCK), bare, "{option}");
     }
-    let status = Command::new("env")
-        .arg("--ignore-signal=CHLD")
+    Dlock::of(Path::new("env"), ["--ignore-signal=CHLD"])
         .args(WITH_DLOCK)
         .args(["sh", "-c", "exit 7"])
         .env("DLOCK_URL", database.url())
-        .status();
-    assert_eq!(status.expect("env is installed").code(), Some(7));
+        .expect(7, "", "");
 }
 
 /// Reads `pipe` to the end of the stream. Returns None if the stream does not end within [`PATIENCE`].
@@ -164,23 +162,17 @@ fn pipes_and_file_locks_end_when_the_command_closes_its_descriptors() {
 fn signal_blocked_at_start_stays_blocked_and_a_second_signal_kills_the_command() {
     let database = database();
     let stage = Stage::new();
-    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-    let mut dlock = Command::new("env")
-        .arg("--block-signal=TERM")
-        .args(WITH_DLOCK)
-        .args(["sh", "-c", r#"echo $$ > "$1"; read w < "$2""#, "sh"])
-        .args([&ready, &go])
-        .env("DLOCK_URL", database.url())
-        .spawn()
-        .expect("env is installed");
-    let command = read_message(&ready);
-    testkit::command::signal(dlock.id(), "TERM");
+    let env = Dlock::of(Path::new("env"), ["--block-signal=TERM"])
+        .args(&WITH_DLOCK[..5])
+        .env("DLOCK_URL", database.url());
+    let (dlock, command) = stage.start_told(env, r#"echo $$ > "$1"; read w < "$2""#);
+    dlock.signal("TERM");
     eventually("the signal is pending in the command", || {
         let status =
             fs::read_to_string(format!("/proc/{command}/status")).expect("the command is alive");
         status.contains("ShdPnd:\t0000000000004000")
     });
-    testkit::command::signal(dlock.id(), "TERM");
-    assert_eq!(dlock.wait().expect("dlock exits").code(), Some(137));
+    dlock.signal("TERM");
+    dlock.wait().exited(137);
     Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "true"]).expect(0, "", "");
 }

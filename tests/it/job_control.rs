@@ -173,11 +173,8 @@ fn command_stopped_longer_than_its_lease_is_killed_and_fg_reports_the_loss() {
     assert!(!witness.is_alone());
     terminal.types(CTRL_Z);
     terminal.prompts();
-    Dlock::on(&database, ["exec", "-a", "init", "--", "sh", "-c"])
-        .arg(r#"exec 9>>"$1"; flock -n 9 && echo alone"#)
-        .arg("sh")
-        .arg(witness.path())
-        .expect(0, "alone\n", "init is held by");
+    let next = witness.checked_by(Dlock::typed(&database, "exec -a init"));
+    next.expect(0, "alone\n", "init is held by");
     terminal.enters("fg");
     terminal.sees("cannot keep init: dlock was stopped for ");
     has_status(&mut terminal, 76);

@@ -19,7 +19,6 @@ use testkit::cli_runner::Dlock;
 
 use crate::static_build;
 
-/// The environment variable that lists the safeguards to disable.
 pub(crate) const VARIABLE: &str = "DLOCK_MUTANT";
 
 /// Returns the path of dlock, in which [`VARIABLE`] disables safeguards.

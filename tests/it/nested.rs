@@ -24,7 +24,6 @@ fn exec(database: &Database, options: &[&str]) -> Dlock {
     exec.env("dlock", env!("CARGO_BIN_EXE_dlock"))
 }
 
-/// Returns a `dlock exec` for `init` with the shell script `script` as its command.
 fn outer(database: &Database, script: &str) -> Dlock {
     let exec = exec(database, &["-a", "init", "--holder=web-1"]);
     exec.args(["--", "sh", "-c", script])
@@ -76,8 +75,7 @@ fn nested_command_replaces_its_dlock_and_inherits_signals_and_streams() {
     let (running, parent) = stage.start_told(exec(&database, &["-a", "init"]), &script);
     assert_eq!(parent, "lease-monitor");
     running.signal("TERM");
-    let outcome = running.wait();
-    assert_eq!(outcome.status, Some(9), "{outcome:#?}");
+    running.wait().exited(9);
 
     // stdin is closed in the outer command, so stdin must also be closed in the inner command. The test compares
     // only the last 8 digits of the masks, which contain the standard signals. The C library uses some of the other
@@ -90,8 +88,7 @@ fn nested_command_replaces_its_dlock_and_inherits_signals_and_streams() {
         r#"trap '' USR1 PIPE; exec <&-; sh -c {inspect}; echo then
            "$dlock" exec -a init {WAIT_LIMIT} -- sh -c {inspect}"#
     );
-    let outcome = outer(&database, &script).run();
-    assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+    let outcome = outer(&database, &script).run().exited(0);
     let commands = outcome.stdout.split_once("then\n");
     let (direct, nested) = commands.expect("both commands have run");
     assert_eq!(direct, nested);
@@ -128,9 +125,8 @@ fn assert_nested_exec_exits_76(database: &Database, why: &str, lose: impl FnOnce
 fn nested_exec_with_a_stale_token_exits_76() {
     let database = database();
     assert_nested_exec_exits_76(&database, "is not current: ", || {
-        let release = ["release", "-a", "init", "--yes", "--operator=eve"];
-        let released = Dlock::on(&database, release).run();
-        released.expect(0, "", "released");
+        let release = "release -a init --yes --operator=eve";
+        Dlock::typed(&database, release).expect(0, "", "released");
     });
     let mut before = 0;
     assert_nested_exec_exits_76(&database, "is not current: init is held by a thief", || {
@@ -156,12 +152,8 @@ fn process_must_wait_unless_it_descends_from_the_holder_in_its_own_pid_namespace
     inner(&database, token(&database), &address(&database)).expect(75, "", "init is held by ");
     assert_eq!(holder.end().status, Some(3));
 
-    let unshare = unshare(namespaces());
-    let words = [unshare.get_program()]
-        .into_iter()
-        .chain(unshare.get_args());
-    let words: Vec<&str> = words.filter_map(std::ffi::OsStr::to_str).collect();
-    let unshare = words.join(" ");
+    // Prints the command as words that a shell quotes.
+    let unshare = format!("{:?}", unshare(namespaces()));
     let script = format!(r#"{unshare} "$dlock" exec -n -a init -- echo never"#);
     outer(&database, &script).expect(75, "", "init is held by web-1");
 }
@@ -189,8 +181,8 @@ fn nested_exec_of_another_action_has_its_own_lock_and_defaults() {
     assert_eq!(lines[1], "init web-1 1m");
 
     // The inner dlock does not inherit the action of the outer dlock.
-    let outcome = outer(&database, r#""$dlock" exec -- true"#).run();
-    outcome.expect(64, "", "required arguments were not provided:\n  <NAME");
+    let missing = "required arguments were not provided:\n  <NAME";
+    outer(&database, r#""$dlock" exec -- true"#).expect(64, "", missing);
 }
 
 #[test]
@@ -206,8 +198,10 @@ fn two_locks_in_opposite_order_are_reported_as_a_deadlock() {
                 stage.start(exec, &script)
             });
         let diagnosis = |name: &str| {
-            let outcome = Dlock::on(&database, ["status", "--json", name]).run();
-            outcome.json()["locks"][0]["diagnosis"].clone()
+            let document = Dlock::on(&database, ["status", "--json", name])
+                .run()
+                .json();
+            document["locks"][0]["diagnosis"].clone()
         };
         stages[0].let_go("go");
         a.wait_for_output("b is held by b (token ");
@@ -229,8 +223,7 @@ fn two_locks_in_opposite_order_are_reported_as_a_deadlock() {
         // Both waiters say it in their first reminder.
         a.wait_for_output(&of_b);
         b.wait_for_output(&of_a);
-        let release = Dlock::on(&database, ["release", "a", "--yes"]).run();
-        assert_eq!(release.status, Some(0), "{release:?}");
+        Dlock::typed(&database, "release a --yes").run().exited(0);
         assert_eq!(a.wait().status, Some(76));
         assert_eq!(b.wait().status, Some(0));
     });
@@ -239,8 +232,7 @@ fn two_locks_in_opposite_order_are_reported_as_a_deadlock() {
 on_each_flavour!(check_and_once_in_a_nested_command_read_the_server);
 fn check_and_once_in_a_nested_command_read_the_server(flavour: Flavour) {
     let database = shared(flavour).database("nested");
-    let record = ["exec", "-a", "init", "--once=v1", "--", "true"];
-    Dlock::on(&database, record).expect(0, "", "");
+    Dlock::typed(&database, "exec -a init --once=v1 -- true").expect(0, "", "");
     let script =
         format!(r#""$dlock" check && "$dlock" exec -a init --once=v1 {WAIT_LIMIT} -- echo run"#);
     outer(&database, &script).expect(0, "", "init (v1) was done by ");
@@ -293,14 +285,10 @@ fn nested_exec_retries_an_unreachable_server_for_connect_timeout() {
     let database = database();
     let proxy = Proxy::to(database.port);
     proxy.door(AcceptMode::Refused);
-    let url = database.url_through(proxy.port());
-    let run = |reach: &str| {
-        Dlock::new(["exec", "-a", "init", "--connect-timeout", reach])
-            .env("DLOCK_URL", &url)
-            .env("DLOCK_ACTION", "init")
-            .env("DLOCK_TOKEN", "1")
-            .env("DLOCK_DATABASE_ADDRESS", "127.0.0.1:1/other")
-            .args(["--", "true"])
+    let proxied = database.through(proxy.port());
+    let run = |timeout: &str| {
+        let inner = inner(&proxied, 1, "127.0.0.1:1/other");
+        inner.env("DLOCK_OPT_CONNECT_TIMEOUT", timeout)
     };
     run("0").expect(69, "", "cannot reach");
     let running = run("1m").start();

@@ -1,14 +1,12 @@
 //! Tests of the names under which operators and users appear in the history: from the system, from `sudo`, from the
 //! service account of a pod, or from `--operator`.
 
-use std::path::Path;
-
 use testkit::cli_runner::Dlock;
 use testkit::each_server::set_up;
 use testkit::servers::{Database, Flavour, shared};
 
 use crate::history::runs;
-use crate::pid_one::{namespaces, unshare};
+use crate::pid_one::in_namespaces;
 
 /// The token of the service account `deployer` in the namespace `prod`, with an invalid signature.
 const TOKEN: &str = "eyJhbGciOiAiUlMyNTYiLCAia2lkIjogImsifQ.\
@@ -24,11 +22,16 @@ fn recorded(
     variables: &[(&str, &str)],
     request: &[&str],
 ) -> [String; 2] {
-    let unshare = unshare(namespaces());
     let script = format!("{prepare} exec \"$0\" \"$@\"");
-    let mut dlock = Dlock::of(Path::new(unshare.get_program()), unshare.get_args())
-        .args(["sh", "-ec", &script])
-        .args(["env", "-u", "USER", "-u", "LOGNAME", "-u", "SUDO_USER"]);
+    let mut dlock = in_namespaces().args(["sh", "-ec", &script]).args([
+        "env",
+        "-u",
+        "USER",
+        "-u",
+        "LOGNAME",
+        "-u",
+        "SUDO_USER",
+    ]);
     for (name, value) in variables {
         dlock = dlock.arg(format!("{name}={value}"));
     }
@@ -82,8 +85,7 @@ fn every_operator_request_records_the_same_operator() {
     let database = shared(Flavour::of_this_test()).database("requests");
     let named = [("DLOCK_OPT_OPERATOR", "bob"), ("DLOCK_OPT_HOLDER", "web-1")];
     let is_done = || {
-        let done = ["exec", "init", "-q", "--once", "--", "true"];
-        Dlock::on(&database, done).expect(0, "", "");
+        Dlock::typed(&database, "exec init -q --once -- true").expect(0, "", "");
     };
     for (variables, operator) in [(&[][..], &*default), (&named, "bob")] {
         is_done();

@@ -5,11 +5,11 @@ use std::net::TcpListener;
 use std::path::Path;
 
 use testkit::cli_runner::{Dlock, Running, eventually};
-use testkit::command::{Stage, read_message, write_message};
+use testkit::command::Stage;
 use testkit::holder::Holder;
 use testkit::proxy::{Fault, Kind, Proxy};
 use testkit::recorder::{HARMLESS, Recorder, catchable, fatal};
-use testkit::servers::{Database, Flavour, shared};
+use testkit::servers::{Database, database};
 
 use crate::hold_pid::nobody_waits;
 
@@ -22,9 +22,8 @@ fn counts(database: &Database) -> (u64, u64) {
 }
 
 fn recording(database: &Database, recorder: &Recorder) -> Running {
-    let running = Dlock::on(database, ["exec", "-a", "init", "--"])
-        .args(recorder.command())
-        .start();
+    let exec = Dlock::typed(database, "exec -a init --");
+    let running = exec.args(recorder.command()).start();
     recorder.is_up();
     running
 }
@@ -46,8 +45,7 @@ fn all_but_requests_to_stop() -> Vec<i32> {
 
 #[test]
 fn holder_forwards_every_signal_once_and_the_command_sets_the_status() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("signals");
+    let database = database();
     let stage = Stage::new();
     let signals = all_but_requests_to_stop();
     assert!(signals.len() > 50, "only {signals:?}");
@@ -56,17 +54,16 @@ fn holder_forwards_every_signal_once_and_the_command_sets_the_status() {
         let recorder = Recorder::on(&stage, &signals[0].to_string());
         let running = recording(&database, &recorder);
         send_all(&signals, &running, &recorder);
-        assert_eq!(recorder.log(), Some(signals), "{flavour}");
+        assert_eq!(recorder.log(), Some(signals));
         recorder.exit(7);
         running.wait().expect(7, "", "");
     }
-    assert_eq!(counts(&database), (0, 0), "{flavour}");
+    assert_eq!(counts(&database), (0, 0));
 }
 
 #[test]
 fn stopping_command_still_gets_signals_and_a_second_request_kills() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("signals");
+    let database = database();
     let stage = Stage::new();
     let (all, marker) = (all_but_requests_to_stop(), vec![10]);
     for (first, others, second) in [
@@ -81,8 +78,8 @@ fn stopping_command_still_gets_signals_and_a_second_request_kills() {
         send_all(&sent, &running, &recorder);
         running.signal(&second.to_string());
         running.wait().expect(137, "", "");
-        assert_eq!(recorder.log(), Some(sent), "{flavour}");
-        assert_eq!(counts(&database), (0, 0), "{flavour}");
+        assert_eq!(recorder.log(), Some(sent));
+        assert_eq!(counts(&database), (0, 0));
     }
 }
 
@@ -96,8 +93,7 @@ fn named(number: i32) -> String {
 
 #[test]
 fn signal_ends_a_waiter_without_changing_lock_or_queue() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("signals");
+    let database = database();
     let stage = Stage::new();
     let recorder = Recorder::on(&stage, "holder");
     let holder = recording(&database, &recorder);
@@ -114,7 +110,7 @@ fn signal_ends_a_waiter_without_changing_lock_or_queue() {
         waiter.wait().expect(128 + number, "", &message);
     }
     nobody_waits(&database);
-    assert_eq!(counts(&database).0, 1, "{flavour}");
+    assert_eq!(counts(&database).0, 1);
     // A signal that does not end a process by default does not end a waiter.
     let waiter = start();
     for number in HARMLESS {
@@ -123,8 +119,8 @@ fn signal_ends_a_waiter_without_changing_lock_or_queue() {
     recorder.exit(0);
     waiter.wait().expect(0, "ran\n", "init is held by");
     holder.wait().expect(0, "", "");
-    assert_eq!(recorder.log(), Some(Vec::new()), "{flavour}");
-    assert_eq!(counts(&database).0, 0, "{flavour}");
+    assert_eq!(recorder.log(), Some(Vec::new()));
+    assert_eq!(counts(&database).0, 0);
 }
 
 #[test]
@@ -154,25 +150,23 @@ fn signal_ends_a_dlock_that_is_connecting() {
 
 #[test]
 fn signal_during_the_release_changes_neither_status_nor_release() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("signals");
+    let database = database();
     let proxy = Proxy::to(database.port);
     let release = proxy.next(Kind::Release, Fault::HoldRequest);
-    let running = Dlock::new(["exec", "-a", "init", "--", "sh", "-c", "exit 7"])
-        .env("DLOCK_URL", database.url_through(proxy.port()))
-        .start();
+    let exec = Dlock::typed(&database.through(proxy.port()), "exec -a init -- sh -c");
+    let running = exec.arg("exit 7").start();
     release.wait();
     for number in catchable().chain([INT, TERM]) {
         running.signal(&number.to_string());
     }
     release.let_go();
     running.wait().expect(7, "", "");
-    assert_eq!(counts(&database), (0, 0), "{flavour}");
+    assert_eq!(counts(&database), (0, 0));
 }
 
 #[test]
 fn stop_and_continue_signals_are_forwarded_to_the_command() {
-    let database = shared(Flavour::of_this_test()).database("signals");
+    let database = database();
     let stage = Stage::new();
     let exec = Dlock::on(&database, ["exec", "-a", "init"]);
     let script = r#"echo $$ > "$1"; read status < "$2"; exit $status"#;
@@ -198,7 +192,7 @@ pub(crate) fn state(pid: &str) -> char {
 /// receives the signal twice.
 #[test]
 fn signal_that_timeout_sends_twice_is_one_stop_request() {
-    let database = shared(Flavour::of_this_test()).database("signals");
+    let database = database();
     // A signal makes timeout do the same as the end of its time.
     for run in 0..3 {
         let timeout = ["--preserve-status", "1h", env!("CARGO_BIN_EXE_dlock")];
@@ -214,22 +208,18 @@ fn signal_that_timeout_sends_twice_is_one_stop_request() {
 
 #[test]
 fn signal_ignored_at_start_ends_neither_a_waiter_nor_its_command() {
-    let database = shared(Flavour::of_this_test()).database("signals");
+    let database = database();
     let stage = Stage::new();
-    let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
     let holder = Holder::on(&database, &[]);
     let nohup = Dlock::of(Path::new("sh"), ["-c", r#"trap '' HUP; exec "$0" "$@""#])
-        .arg(env!("CARGO_BIN_EXE_dlock"))
-        .args(["exec", "-a", "init", "--", "sh", "-c"])
-        .args([r#"echo up > "$1"; read word < "$2""#, "sh"])
-        .args([&ready, &go])
-        .env("DLOCK_URL", database.url())
-        .start();
+        .args([env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "init"])
+        .env("DLOCK_URL", database.url());
+    let nohup = stage.launch(nohup, r#"echo up > "$1"; read word < "$2""#);
     nohup.wait_for_output("init is held by");
     nohup.signal("HUP");
     assert_eq!(holder.end().status, Some(3));
-    assert_eq!(read_message(&ready), "up");
+    assert_eq!(stage.told(), "up");
     nohup.signal("HUP");
-    write_message(&go, "on");
+    stage.let_go("on");
     nohup.wait().expect(0, "", "init is held by");
 }

@@ -7,34 +7,30 @@ use std::sync::mpsc;
 use std::{fs, ptr, thread};
 
 use testkit::cli_runner::{Dlock, Running, eventually};
-use testkit::command::{Stage, Witness, is_alive, only_child, read_message, signal, write_message};
+use testkit::command::{Stage, Witness, is_alive, only_child, signal};
 use testkit::compiler::preload;
 use testkit::proxy::{AcceptMode, Flow, Proxy};
 use testkit::servers::{Database, database};
 
 /// A command with three descendants that ignore stop requests: a child, a child in a separate session, and an orphan in
-/// a third session. The command locks the witness `$1`, writes its process id and the process id of its parent to `$2`,
-/// and exits when it reads a line from `$3`. The descendants run until dlock or its monitor kills them.
+/// a third session. The command locks the file `$witness`, writes its process id and the process id of its parent to `$1`,
+/// and exits when it reads a line from `$2`. The descendants run until dlock or its monitor kills them.
 const TREE: &str = r#"
-    exec 9>>"$1"
+    exec 9>>"$witness"
     flock -n 9 || exit 99
     trap "" TERM INT
     stay='trap "" TERM HUP INT; while :; do sleep 1; done'
     sh -c "$stay" &
     setsid sh -c "$stay" &
     (setsid sh -c "$stay" &)
-    echo $$ $PPID > "$2"
-    read word < "$3"
+    echo $$ $PPID > "$1"
+    read word < "$2"
     exit 4
 "#;
 
 /// The end of the message about the descendants, before their names.
 pub(crate) const LEFT: &str = " that the command of init left running";
 
-/// The next holder's command.
-const NEXT: &str = r#"exec 9>>"$1"; flock -n 9 && echo alone"#;
-
-/// A holder of `init` whose command is [`TREE`].
 pub(crate) struct Holder {
     pub(crate) running: Running,
     stage: Stage,
@@ -51,39 +47,28 @@ impl Holder {
     pub(crate) fn start_with(dlock: Dlock, options: &[&str]) -> Self {
         let stage = Stage::new();
         let witness = Witness::on(&stage);
-        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-        let running = dlock
-            .args(options)
-            .args(["--", "sh", "-c", TREE, "sh"])
-            .arg(witness.path())
-            .arg(&ready)
-            .arg(&go)
-            .start();
-        let text = read_message(&ready);
-        let mut numbers = text
-            .split(' ')
-            .map(|pid| pid.parse().expect("the string is a number"));
-        let mut number = || numbers.next().expect("the line contains two numbers");
+        let dlock = dlock.args(options).env("witness", witness.path());
+        let (running, pids) = stage.start_told(dlock, TREE);
+        let (command, monitor) = pids.split_once(' ').expect("two numbers");
+        let [command, monitor] = [command, monitor].map(|pid| pid.parse().expect("a process id"));
         Self {
             running,
             stage,
             witness,
-            command: number(),
-            monitor: number(),
+            command,
+            monitor,
         }
     }
 
     pub(crate) fn let_go(&self) {
-        write_message(&self.stage.path("go"), "on");
+        self.stage.let_go("on");
     }
 
     /// Starts a contender and returns once the contender waits. The contender's command succeeds only if no process of
     /// the tree is alive.
     pub(crate) fn next(&self, database: &Database) -> Running {
-        let next = Dlock::on(database, ["exec", "-a", "init", "--ttl", "3s"])
-            .args(["--", "sh", "-c", NEXT, "sh"])
-            .arg(self.witness.path())
-            .start();
+        let next = Dlock::typed(database, "exec -a init --ttl 3s");
+        let next = self.witness.checked_by(next).start();
         next.wait_for_output("init is held by");
         next
     }
@@ -168,9 +153,7 @@ fn no_signal_but_kill_ends_or_stops_the_monitor_or_reaches_the_command() {
 fn monitor_that_misses_the_deadline_is_killed_with_the_tree() {
     let database = database();
     let proxy = Proxy::to(database.port);
-    let url = database.url_through(proxy.port());
-    let dlock = Dlock::new(["exec", "-a", "init"]).env("DLOCK_URL", url);
-    let holder = Holder::start_with(dlock, &["--ttl", "3s"]);
+    let holder = Holder::start(&database.through(proxy.port()), &["--ttl", "3s"]);
     // No signal resumes the monitor, as if only the monitor's container were frozen.
     stop_with_ptrace(holder.monitor);
     proxy.both(Flow::Hold);
@@ -271,11 +254,7 @@ fn lease_is_kept_until_an_unkillable_process_dies_unless_a_third_stop_request_ar
     eventually("dlock has exited", || {
         !is_alive(&holder.running.pid().to_string())
     });
-    Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "echo", "ran"]).expect(
-        75,
-        "",
-        "init is held by",
-    );
+    Dlock::typed(&database, "exec -n -a init -- echo ran").expect(75, "", "init is held by");
     fs::remove_file(&immortal).expect("the file can be removed");
     let text = "is still alive and was left behind; init is free when its lease expires";
     holder.running.wait().expect(76, "", text);

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::thread;
 
-use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::cli_runner::{Running, eventually};
 use testkit::command::read_message;
 use testkit::holder::Holder;
 use testkit::proxy::{AcceptMode, Case, Fault, Kind, Proxy};
@@ -140,8 +140,7 @@ impl<'a> LostGrant<'a> {
     fn sent(scene: &'a Scene, ttl: &str, reach: Reach) -> Self {
         let ttl = ["--ttl", ttl];
         let [holders, waiters] = [(); 2].map(|()| Proxy::to(scene.database.port));
-        let url = scene.database.url_through(waiters.port());
-        let first = Holder::start(Dlock::new(["exec"]).env("DLOCK_URL", url), &ttl);
+        let first = Holder::on(&scene.database.through(waiters.port()), &ttl);
         let ready = scene.stage.fifo("ready");
         let holder = scene.start_command(scene.exec(holders.port()).args(ttl), &ready);
         holders.wait_asked(Kind::WaitTurn, 1);

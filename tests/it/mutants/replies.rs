@@ -11,29 +11,26 @@ use testkit::cli_runner::eventually;
 use testkit::proxy::{Fault, Kind, Proxy};
 use testkit::servers::Flavour;
 
-use super::scene::{ScenarioResult, compare, heard_or_exited};
+use super::scene::ScenarioResult::{self, Clean, Killed, TwoAlive};
+use super::scene::{compare, heard_or_exited};
 
 /// The network is slow and then fails. The response arrives 2.3 s late and byte by byte, so no timeout expires. The
 /// lease expires at 6 s, and the waiter takes it over at 6.9 s. If the ttl were measured from the response, the lease
 /// would expire at 8.3 s.
 #[test]
 fn without_measuring_from_the_send_a_slow_response_extends_the_lease() {
-    compare(
-        &[Flavour::of_this_test()],
-        &[("send", ScenarioResult::TwoAlive)],
-        |scene| {
-            let proxy = Proxy::to(scene.database.port);
-            let _holder = scene.holder(scene.exec(proxy.port()).args(["--ttl", "6s"]));
-            let waiter = scene.waiter();
-            let slow = proxy.next(Kind::Renew, Fault::Drip(Duration::from_millis(100)));
-            proxy.every(Kind::Renew, Fault::LoseRequest);
-            slow.wait();
-            let late = Instant::now() + Duration::from_millis(2300);
-            eventually("the response is late", || Instant::now() >= late);
-            slow.let_go();
-            ScenarioResult::of_next(&waiter.wait())
-        },
-    );
+    compare([Flavour::of_this_test()], [("send", TwoAlive)], |scene| {
+        let proxy = Proxy::to(scene.database.port);
+        let _holder = scene.holder(scene.exec(proxy.port()).args(["--ttl", "6s"]));
+        let waiter = scene.waiter();
+        let slow = proxy.next(Kind::Renew, Fault::Drip(Duration::from_millis(100)));
+        proxy.every(Kind::Renew, Fault::LoseRequest);
+        slow.wait();
+        let late = Instant::now() + Duration::from_millis(2300);
+        eventually("the response is late", || Instant::now() >= late);
+        slow.let_go();
+        ScenarioResult::of_next(&waiter.wait())
+    });
 }
 
 /// The response to a request arrives after the request has timed out. If dlock keeps the connection, each later request
@@ -41,8 +38,8 @@ fn without_measuring_from_the_send_a_slow_response_extends_the_lease() {
 #[test]
 fn without_dropping_the_connection_a_late_response_kills_a_command() {
     compare(
-        &[Flavour::of_this_test()],
-        &[("connection", ScenarioResult::Killed)],
+        [Flavour::of_this_test()],
+        [("connection", Killed)],
         |scene| {
             let proxy = Proxy::to(scene.database.port);
             let mut holder = scene.holder(scene.exec(proxy.port()).args(["--ttl", "3s"]));
@@ -62,11 +59,11 @@ fn without_dropping_the_connection_a_late_response_kills_a_command() {
 #[test]
 fn a_late_response_extends_the_lease_only_without_both_connection_and_number() {
     let mutants = [
-        ("connection,number", ScenarioResult::TwoAlive),
-        ("connection", ScenarioResult::Clean),
-        ("number", ScenarioResult::Clean),
+        ("connection,number", TwoAlive),
+        ("connection", Clean),
+        ("number", Clean),
     ];
-    compare(&[Flavour::of_this_test()], &mutants, |scene| {
+    compare([Flavour::of_this_test()], mutants, |scene| {
         let proxy = Proxy::to(scene.database.port);
         let options = ["--ttl", "6s", "--grace", "0"];
         let mut holder = scene.holder(scene.exec(proxy.port()).args(options));

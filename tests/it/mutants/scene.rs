@@ -17,6 +17,8 @@ use testkit::sql::Sql;
 
 use crate::hold_pid::{SCRIPT, Script};
 
+use ScenarioResult::{Clean, Killed, TwoAlive};
+
 /// A command that ignores stop requests and starts a descendant in a separate session. The command ends when it reads a
 /// line from `$3`. The command also ends when no process has `$3` open for writing, and the descendant ends when no
 /// process has `$4` open for writing.
@@ -30,10 +32,6 @@ const COMMAND: &str = r#"
     exit 4
 "#;
 
-/// The command of the next holder. It prints `alone` if no process of an earlier command has the witness locked.
-const NEXT: &str = r#"exec 9>>"$1"; if flock -n 9; then echo alone; else echo not alone; fi"#;
-
-/// The result of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ScenarioResult {
     /// No fault was found.
@@ -62,23 +60,20 @@ const ROUNDS: usize = 20;
 /// Runs `scenario` concurrently on `flavours`, with dlock and with each of `mutants`, which have the named safeguards
 /// disabled. Asserts that dlock is clean, and that each mutant gets its verdict.
 #[track_caller]
-pub(crate) fn compare(
-    flavours: &[Flavour],
-    mutants: &[(&str, ScenarioResult)],
+pub(crate) fn compare<const N: usize>(
+    flavours: impl IntoIterator<Item = Flavour>,
+    mutants: [(&str, ScenarioResult); N],
     scenario: impl Fn(&Scene) -> ScenarioResult + Sync,
 ) {
     let scenario = &scenario;
     thread::scope(|scope| {
-        for flavour in flavours.iter().copied() {
-            for (mechanism, verdict) in [("", ScenarioResult::Clean)].iter().chain(mutants) {
+        for flavour in flavours {
+            for (mechanism, verdict) in [("", Clean)].into_iter().chain(mutants) {
                 scope.spawn(move || {
-                    let rounds = match verdict {
-                        ScenarioResult::Clean => 1,
-                        _ => ROUNDS,
-                    };
+                    let rounds = if verdict == Clean { 1 } else { ROUNDS };
                     let mut seen = (0..rounds).map(|_| scenario(&Scene::new(flavour, mechanism)));
                     assert!(
-                        seen.any(|seen| seen == *verdict),
+                        seen.any(|seen| seen == verdict),
                         "without {mechanism:?} on {flavour}: never {verdict:?} in {rounds} rounds"
                     );
                 });
@@ -152,15 +147,12 @@ impl Scene {
             .start()
     }
 
-    /// Makes [`COMMAND`] exit.
     pub(crate) fn let_go(&self) {
         writeln!(&self.go, "on").expect("the fifo accepts a line");
     }
 
-    /// Starts `dlock` with [`NEXT`].
     pub(crate) fn next(&self, dlock: Dlock) -> Running {
-        let next = dlock.args(["--", "sh", "-c", NEXT, "sh"]);
-        next.arg(self.witness.path()).start()
+        self.witness.checked_by(dlock).start()
     }
 
     /// Kills the holder's sessions until the holder renews on a session without the queue lock. After that, the waiter
@@ -182,8 +174,7 @@ impl Scene {
 
     /// Starts a contender that runs dlock itself, and returns once the contender waits.
     pub(crate) fn waiter(&self) -> Running {
-        let dlock = Dlock::on(&self.database, ["exec", "-a", "init"]);
-        let waiter = self.next(dlock);
+        let waiter = self.next(Dlock::typed(&self.database, "exec -a init"));
         waiter.wait_for_output("init is held by");
         waiter
     }
@@ -201,9 +192,9 @@ impl ScenarioResult {
     #[track_caller]
     pub(crate) fn of_next(outcome: &Outcome) -> Self {
         match (outcome.status, outcome.stdout.as_str()) {
-            (Some(0), "alone\n") | (Some(75), "") => Self::Clean,
+            (Some(0), "alone\n") | (Some(75), "") => Clean,
             // A holder that has lost its lease to another contender detects the loss when it releases the lease.
-            (Some(0 | 76), "not alone\n") => Self::TwoAlive,
+            (Some(0 | 76), "not alone\n") => TwoAlive,
             _ => panic!("unexpected outcome of the next holder: {outcome:?}"),
         }
     }
@@ -212,14 +203,13 @@ impl ScenarioResult {
     #[track_caller]
     pub(crate) fn of_healthy(outcome: &Outcome) -> Self {
         match outcome.status {
-            Some(4) => Self::Clean,
-            Some(76) => Self::Killed,
+            Some(4) => Clean,
+            Some(76) => Killed,
             _ => panic!("unexpected outcome of a healthy command: {outcome:?}"),
         }
     }
 }
 
-/// Waits until dlock has printed `text` or has exited.
 pub(crate) fn heard_or_exited(running: &mut Running, text: &str) {
     eventually(text, || {
         running.stderr_so_far().contains(text) || running.is_over()
