@@ -22,6 +22,7 @@ use std::fs;
 
 use testkit::cli_runner::{Running, eventually};
 use testkit::command::{signal, write_message};
+use testkit::holder::wait_renewals;
 use testkit::on_each_flavour;
 use testkit::servers::Flavour;
 
@@ -104,7 +105,7 @@ fn with_wait_the_lease_is_renewed_until_the_statement_ends_and_the_success_is_re
     let busy = scene.next(&["--wait", "1s"]).run();
     busy.expect(75, "", "init is held by");
     // The lease that the command had has expired after seven more renewals, one each second.
-    scene.wait_for_renewals(7);
+    wait_renewals(&scene.database, 7);
     // The renewals of this time count too.
     eventually("renewals are counted", || renewals() > before + 2);
     assert_eq!(scene.statements(), 1);
@@ -173,7 +174,7 @@ fn a_contender_waits_for_sessions_that_a_holder_did_not_want_to_be_killed(flavou
     scene.crash(&["--ttl", "4s", "--server-sessions", "wait"]);
     let next = scene.next(&["--ttl", "6s"]).start();
     next.wait_for_output("which an earlier run of init left on the server, has ended");
-    scene.execute(
+    scene.database.run(
         "CREATE TRIGGER refuse BEFORE UPDATE ON dlock_lock FOR EACH ROW SIGNAL SQLSTATE '45000'",
     );
     next.wait_for_output("cannot renew init");
@@ -190,7 +191,7 @@ fn with_ignore_nothing_is_noted_or_awaited(flavour: Flavour) {
     let scene = Scene::new(flavour);
     let exec = scene.exec().args(IGNORE).args(["--ttl", "3s"]);
     let (holder, client) = scene.start_script(exec, COMMAND);
-    scene.wait_for_renewals(3);
+    wait_renewals(&scene.database, 3);
     assert!(!scene.is_noted());
     signal(client, "KILL");
     holder.wait().expect(137, "", "");

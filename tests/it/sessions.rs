@@ -4,10 +4,11 @@
 use std::thread;
 
 use mysql::prelude::Queryable;
-use mysql::{Conn, Opts};
 use testkit::cli_runner::{Dlock, Running};
-use testkit::holder::Holder;
-use testkit::servers::{Database, Flavour, SESSIONS, Server, shared};
+use testkit::each_server::everywhere;
+use testkit::holder::{Holder, status};
+use testkit::servers::{Database, Flavour, SESSIONS, Server};
+use testkit::sql::connect;
 
 /// Starts a holder of `init` and a waiter for `init`.
 fn holder_and_waiter(database: &Database) -> (Holder, Running) {
@@ -20,10 +21,7 @@ fn holder_and_waiter(database: &Database) -> (Holder, Running) {
 /// Returns the field `alive` of the waiter in `status --json`.
 #[track_caller]
 fn is_alive(database: &Database) -> serde_json::Value {
-    let status = Dlock::on(database, ["status", "--json", "init"]).run();
-    let status: serde_json::Value =
-        serde_json::from_str(&status.stdout).unwrap_or_else(|error| panic!("{error}: {status:?}"));
-    status["locks"][0]["waiters"][0]["alive"].clone()
+    status(database)["waiters"][0]["alive"].clone()
 }
 
 #[track_caller]
@@ -34,11 +32,9 @@ fn end(holder: Holder, waiter: Running) {
 
 #[test]
 fn four_byte_characters_in_the_process_list_hide_no_session() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("sessions");
-        let (holder, waiter) = holder_and_waiter(&database);
-        let account = Opts::from_url(&database.url()).expect("the URL is valid");
-        let mut busy = Conn::new(account).expect("the account can log in");
+    everywhere(|database| {
+        let (holder, waiter) = holder_and_waiter(database);
+        let mut busy = connect(&database.url()).expect("the account can log in");
         let session = busy.connection_id();
         let busy_thread = thread::spawn(move || {
             // The statement fails when the test kills the session.
@@ -47,13 +43,13 @@ fn four_byte_characters_in_the_process_list_hide_no_session() {
         database.wait_until(format!(
             "COUNT(*)=1 FROM {SESSIONS} AS p WHERE id={session} AND info LIKE '%SLEEP(60)%'"
         ));
-        assert_eq!(is_alive(&database), true, "{flavour}");
-        let doctor = Dlock::on(&database, ["doctor"]).run();
-        assert!(!doctor.stdout.contains("3854"), "{flavour}: {doctor:?}");
+        assert_eq!(is_alive(database), true);
+        let doctor = Dlock::on(database, ["doctor"]).run();
+        assert!(!doctor.stdout.contains("3854"), "{doctor:?}");
         database.run(format!("KILL {session}"));
         busy_thread.join().expect("the thread ends");
         end(holder, waiter);
-    }
+    });
 }
 
 #[test]

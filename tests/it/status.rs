@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, Outcome};
-use testkit::each_server::set_up;
+use testkit::each_server::everywhere;
 use testkit::holder::Holder;
-use testkit::proxy::{Proxy, Request};
+use testkit::proxy::Proxy;
 use testkit::servers::{Database, Flavour, shared};
 use testkit::sql::Sql;
 
@@ -28,11 +28,8 @@ fn status(database: &Database, arguments: &[&str]) -> Outcome {
 /// Returns the locks in the JSON for these actions.
 #[track_caller]
 fn locks(database: &Database, actions: &[&str]) -> Vec<Value> {
-    let json = Dlock::on(database, ["status", "--json"])
-        .args(actions)
-        .run();
-    let document: Value = serde_json::from_str(&json.stdout).expect("stdout is JSON");
-    document["locks"].as_array().expect("an array").clone()
+    let json = Dlock::typed(database, "status --json").args(actions).run();
+    json.json()["locks"].as_array().expect("an array").clone()
 }
 
 /// Returns the first two words of each line, the action and the state, without the heading.
@@ -50,14 +47,8 @@ fn table_json_and_check_show_held_expired_and_free_actions() {
         let (database, holder) = scene(flavour);
         let table = status(&database, &[]).stdout;
         assert_eq!(states(&table), [("dead", "expired"), ("busy", "held")]);
-        let facts = [
-            "web-1/4711",
-            "deploy",
-            "release 42",
-            "ghost/1",
-            "1m 30s ago",
-        ];
-        for fact in facts {
+        let facts = "web-1/4711|deploy|release 42|ghost/1|1m 30s ago";
+        for fact in facts.split('|') {
             assert!(table.contains(fact), "{fact}: {table}");
         }
         let all = status(&database, &["--all"]).stdout;
@@ -149,18 +140,9 @@ fn status_sends_one_request_and_needs_only_the_select_privilege() {
 #[track_caller]
 fn status_and_request(database: &Database, arguments: &[&str]) -> (Outcome, String) {
     let proxy = Proxy::to(database.port);
-    let status = Dlock::new(["status"]).args(arguments);
-    let url = database.url_through(proxy.port());
-    let outcome = status.env("DLOCK_URL", url).run();
+    let outcome = status(&database.through(proxy.port()), arguments);
     outcome.expect(0, &outcome.stdout, "");
-    let sessions = proxy.sessions();
-    let [session] = sessions.as_slice() else {
-        panic!("{arguments:?}: not one connection: {sessions:?}");
-    };
-    let [Request::Query(request), Request::Quit] = session.requests.as_slice() else {
-        panic!("{arguments:?}: not one request: {session:?}");
-    };
-    (outcome, request.clone())
+    (outcome, proxy.only_query())
 }
 
 #[test]
@@ -169,8 +151,7 @@ fn status_does_not_read_free_actions() {
     const ACTIONS: u32 = 20_000;
     /// Maximum number of rows that `status` may read, including rows of the server's system tables.
     const MAX_ROWS_READ: u64 = 5_000;
-    for flavour in Flavour::ALL {
-        let database = set_up(flavour);
+    everywhere(|database| {
         let insert = format!(
             "INSERT INTO dlock_lock (action,token) WITH RECURSIVE digit AS \
              (SELECT 0 AS n UNION ALL SELECT n+1 FROM digit WHERE n<199) \
@@ -181,22 +162,21 @@ fn status_does_not_read_free_actions() {
              WHERE action='job-8'"
         );
         database.run(&insert);
-        let (outcome, request) = status_and_request(&database, &[]);
+        let (outcome, request) = status_and_request(database, &[]);
         let expected = [("job-7", "expired"), ("job-8", "paused")];
-        assert_eq!(states(&outcome.stdout), expected, "{flavour}");
+        assert_eq!(states(&outcome.stdout), expected);
         // The request runs again in a session of the test, because the server counts the rows for each session.
         let mut admin = database.admin_conn();
         admin.run(request);
         let counts: Vec<(String, u64)> = admin.rows("SHOW SESSION STATUS LIKE 'Handler_read%'");
         let rows: u64 = counts.iter().map(|(_, count)| count).sum();
-        assert!(rows > 0 && rows < MAX_ROWS_READ, "{flavour}: {rows} rows");
-    }
+        assert!(rows > 0 && rows < MAX_ROWS_READ, "{rows} rows");
+    });
 }
 
 #[test]
 fn a_row_that_dlock_did_not_write_is_shown_as_odd_and_hides_no_other_row() {
-    for flavour in Flavour::ALL {
-        let database = &set_up(flavour);
+    everywhere(|database| {
         let names = ["fence", "flag", "good", "owner"];
         let insert = "INSERT INTO dlock_lock (action,token) VALUES ('fence',1),('flag',1),('good',1),('owner',1);\
              UPDATE dlock_lock SET min_hold=-1 WHERE action='flag';\
@@ -206,13 +186,12 @@ fn a_row_that_dlock_did_not_write_is_shown_as_odd_and_hides_no_other_row() {
         let locks = locks(database, &names);
         let diagnoses: Vec<&Value> = locks.iter().map(|lock| &lock["diagnosis"]).collect();
         assert_eq!(diagnoses, ["odd", "odd", "free", "odd"], "{locks:?}");
-        let list = Dlock::on(database, ["list"]).run();
-        assert_eq!(list.status, Some(0), "{list:?}");
+        let list = Dlock::typed(database, "list").run().exited(0);
         for (lock, name) in locks.iter().zip(names) {
             assert_eq!(lock["action"], name);
             assert!(list.stdout.contains(name), "{list:?}");
         }
-        let release = Dlock::on(database, ["release", "owner", "--yes"]).run();
-        release.expect(78, "", "owner has an odd row, which dlock did not write");
-    }
+        let odd = "owner has an odd row, which dlock did not write";
+        Dlock::typed(database, "release owner --yes").expect(78, "", odd);
+    });
 }

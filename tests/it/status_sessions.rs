@@ -1,12 +1,10 @@
 //! Tests of what `dlock status` shows about the command's sessions on the server.
 
-use mysql::Conn;
 use serde_json::Value;
-use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
+use testkit::cli_runner::{Dlock, Running, eventually};
 use testkit::on_each_flavour;
 use testkit::proxy::{Fault, Kind, Proxy, Request, error_packet};
 use testkit::servers::{Database, Flavour, SESSIONS, shared};
-use testkit::sql::Sql;
 
 /// A statement that runs until its session is killed. It contains a control character, a secret, and text after the
 /// first 80 characters.
@@ -20,7 +18,6 @@ const SHOWN: &str = "SELECT SLEEP(600),'p4ssw0rd\\u{1b}[2J',";
 struct Scene {
     database: Database,
     holder: Running,
-    admin: Conn,
 }
 
 impl Scene {
@@ -35,20 +32,15 @@ impl Scene {
             .arg(format!("--password={}", database.password))
             .args(["-e", STATEMENT])
             .start();
-        let mut scene = Self {
-            admin: database.admin_conn(),
-            database,
-            holder,
-        };
+        let scene = Self { database, holder };
         eventually("the session is noted and executes the statement", || {
             let session = scene.real_session();
             session.is_some_and(|(id, _)| {
                 let noted = format!("SELECT 1 FROM dlock_lock WHERE sessions LIKE '%{id}%'");
-                let noted: Option<u8> = scene.admin.first(noted);
-                noted.is_some()
+                scene.database.first::<u8>(noted).is_some()
             })
         });
-        scene.admin.run(
+        scene.database.run(
             "INSERT INTO dlock_lock (action,token,sessions) \
              SELECT 'left',token,sessions FROM dlock_lock WHERE action='init'",
         );
@@ -61,12 +53,12 @@ impl Scene {
 
     #[track_caller]
     fn status(&self, arguments: &[&str]) -> String {
-        stdout(self.dlock(arguments).run())
+        self.dlock(arguments).run().exited(0).stdout
     }
 
     /// Returns the id and the client's address of the session that executes the statement.
     #[track_caller]
-    fn real_session(&mut self) -> Option<(u64, String)> {
+    fn real_session(&self) -> Option<(u64, String)> {
         let query = format!(
             "SELECT p.id,h.host FROM {SESSIONS} AS p JOIN (\
              SELECT id,host FROM information_schema.processlist\
@@ -74,15 +66,8 @@ impl Scene {
              WHERE p.user='{}' AND p.info LIKE '%SLEEP(600)%'",
             self.database.user
         );
-        self.admin.first(query)
+        self.database.first(query)
     }
-}
-
-/// Returns the output of a successful status.
-#[track_caller]
-fn stdout(outcome: Outcome) -> String {
-    assert_eq!(outcome.status, Some(0), "{outcome:?}");
-    outcome.stdout
 }
 
 /// Returns the value of the fact `name` in the output of status for one action.
@@ -98,13 +83,12 @@ fn fact<'a>(status: &'a str, name: &str) -> &'a str {
 /// session is `listed`.
 #[track_caller]
 fn left_session_is(account: &Database, end: &str, listed: impl Into<Value>) {
-    let status = || Dlock::on(account, ["status", "left"]);
-    let text = stdout(status().run());
+    let status = || Dlock::typed(account, "status left");
+    let text = status().run().exited(0).stdout;
     assert!(fact(&text, "session").ends_with(end), "{text}");
-    let json = stdout(status().arg("--json").run());
-    let document: Value = serde_json::from_str(&json).expect("stdout is JSON");
+    let document = status().arg("--json").run().exited(0).json();
     let session = &document["locks"][0]["sessions"][0];
-    assert_eq!(session["listed"], listed.into(), "{json}");
+    assert_eq!(session["listed"], listed.into(), "{document}");
 }
 
 on_each_flavour!(status_shows_the_sessions_and_on_request_the_statements_of_the_command);
@@ -118,48 +102,48 @@ fn status_shows_the_sessions_and_on_request_the_statements_of_the_command(flavou
     }
     let by_option = scene.status(&["init", "--statements"]);
     let by_variable = scene.dlock(&["init"]).env("DLOCK_OPT_STATEMENTS", "1");
-    for status in [by_option, stdout(by_variable.run())] {
+    for status in [by_option, by_variable.run().exited(0).stdout] {
         let session = fact(&status, "session");
         let expected = format!("{id} of {user} from {client}: Query (User sleep) for ");
         assert!(session.starts_with(&expected), "{session}");
         assert_eq!(fact(&status, "statement").trim_end(), SHOWN);
         assert!(!status.contains("after-80"), "{status}");
     }
-    let json = scene.status(&["init", "--json", "--statements"]);
-    let document: Value = serde_json::from_str(&json).expect("stdout is JSON");
+    let document = scene
+        .dlock(&["init", "--json", "--statements"])
+        .run()
+        .json();
     let session = &document["locks"][0]["sessions"][0];
     assert_eq!(session["id"], id);
     assert_eq!(session["account"], user);
     assert_eq!(session["client"], client);
     assert_eq!(session["listed"], true);
     assert_eq!(session["state"], "User sleep");
-    assert!(session["for_ms"].is_u64(), "{json}");
+    assert!(session["for_ms"].is_u64(), "{document}");
     assert_eq!(session["statement"], STATEMENT[..80]);
-    let watch = scene.dlock(&["--watch", "--statements"]).run();
-    watch.expect(64, "", "--watch reads no statements");
+    (scene.dlock(&["--watch", "--statements"])).expect(64, "", "--watch reads no statements");
 
     // A failure to read the sessions does not affect the other facts.
     let proxy = Proxy::to(scene.database.port);
     let denied = error_packet(1227, "the process list is locked");
     proxy.every(Kind::Other, Fault::Respond(denied));
-    let url = scene.database.url_through(proxy.port());
-    let status = |arguments: &[&str]| stdout(scene.dlock(arguments).env("DLOCK_URL", &url).run());
-    let text = status(&["init"]);
+    scene.database.port = proxy.port();
+    let text = scene.status(&["init"]);
     assert!(text.starts_with("init: held\n"), "{text}");
     let session = fact(&text, "session");
     for part in ["state unknown: ", "the process list is locked"] {
         assert!(session.contains(part), "{text}");
     }
-    let json = status(&["init", "--json"]);
-    let document: Value = serde_json::from_str(&json).expect("stdout is JSON");
+    let document = scene.dlock(&["init", "--json"]).run().exited(0).json();
     let why = document["sessions_error"].as_str().unwrap_or_default();
-    assert!(why.contains("the process list is locked"), "{json}");
+    assert!(why.contains("the process list is locked"), "{document}");
     assert!(document["locks"][0]["sessions"][0]["listed"].is_null());
 }
 
 #[test]
 fn no_statement_is_requested_without_the_flag_and_no_session_unless_one_is_shown() {
-    let scene = Scene::start(Flavour::of_this_test());
+    let mut scene = Scene::start(Flavour::of_this_test());
+    let port = scene.database.port;
     let reads_statements = |query: &str| {
         let mut words = query.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
         words.any(|word| word.eq_ignore_ascii_case("info"))
@@ -172,9 +156,9 @@ fn no_statement_is_requested_without_the_flag_and_no_session_unless_one_is_shown
         (&[], 1, false),
         (&["init", "--statements"], 2, true),
     ] {
-        let proxy = Proxy::to(scene.database.port);
-        let url = scene.database.url_through(proxy.port());
-        stdout(scene.dlock(arguments).env("DLOCK_URL", url).run());
+        let proxy = Proxy::to(port);
+        scene.database.port = proxy.port();
+        scene.status(arguments);
         let sessions = proxy.sessions();
         let [session] = sessions.as_slice() else {
             panic!("not one connection: {sessions:?}");
@@ -214,12 +198,12 @@ fn a_free_action_names_the_sessions_that_a_dead_holder_has_left(flavour: Flavour
         left_session_is(account, ": ended", false);
     }
     let restart = r#"UPDATE dlock_lock SET sessions=REPLACE(sessions,'"started":','"started":1')"#;
-    scene.admin.run(restart);
+    scene.database.run(restart);
     let restarted = ": ended, because the server has restarted";
     left_session_is(&scene.database, restarted, false);
     let elsewhere =
         r#"UPDATE dlock_lock SET sessions=REPLACE(sessions,'"server":"','"server":"db-2.')"#;
-    scene.admin.run(elsewhere);
+    scene.database.run(elsewhere);
     left_session_is(&scene.database, "", Value::Null);
     let status = scene.status(&["left"]);
     let server = " on server db-2.";

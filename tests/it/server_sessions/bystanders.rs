@@ -63,12 +63,10 @@ impl Bystander {
         Conn::new(options).map(Self)
     }
 
-    /// Returns the descriptor of the session's socket.
     pub(super) fn socket(&mut self) -> RawFd {
         self.0.as_raw_fd()
     }
 
-    /// Returns the local port of the session.
     fn port(&mut self) -> u16 {
         let connection = dlock::sys::tcp::connection_of_raw(self.socket());
         connection.expect("a TCP connection").local.port()
@@ -87,7 +85,9 @@ fn dlock_does_not_wait_for_a_session_of_its_caller_that_it_may_not_kill(flavour:
     let own = &scene.database.user;
     let mut other = scene.database.clone();
     other.user = second_account(&scene.database);
-    scene.execute(&format!("GRANT PROCESS ON *.* TO '{own}'@'%'"));
+    scene
+        .database
+        .run(format!("GRANT PROCESS ON *.* TO '{own}'@'%'"));
     let mut caller = Bystander::on(&other);
     let exec = scene.exec().inherit(caller.socket());
     let (holder, client) = scene.start_noted(exec, COMMAND);
@@ -101,8 +101,7 @@ fn a_session_on_the_port_of_an_ended_connection_lives(flavour: Flavour) {
     let database = shared(flavour).database("reused");
     let stage = Stage::new();
     let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-    let exec = ["exec", "-a", "init", "--ttl", "1m", "--", "bash"];
-    let holder = Dlock::on(&database, exec)
+    let holder = Dlock::typed(&database, "exec -a init --ttl 1m -- bash")
         .args(["-c", CONNECT_AND_CLOSE, "bash"])
         .arg(database.port.to_string())
         .args([&ready, &go])

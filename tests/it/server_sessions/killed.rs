@@ -12,7 +12,7 @@ fn lease_is_released_when_command_and_statement_have_ended(flavour: Flavour) {
     let scene = Scene::new(flavour);
     let (holder, _) = scene.start(&LONG);
     let waiter = scene.next(&LONG).start();
-    scene.wait_for_rows("dlock_waiter", 1);
+    scene.database.wait_until("COUNT(*)=1 FROM dlock_waiter");
     holder.signal("KILL");
     let next = waiter.wait();
     next.expect(0, "0 statements\n", "acquired init in");
@@ -28,7 +28,7 @@ fn lease_is_released_when_command_and_statement_have_ended(flavour: Flavour) {
     let scene = Scene::new(flavour);
     let (holder, _) = scene.start(&["--ttl", "10m", "--once-per", "1h", "--min-hold", "1h"]);
     holder.signal("KILL");
-    scene.wait_for_rows("dlock_history", 1);
+    scene.database.wait_until("COUNT(*)=1 FROM dlock_history");
     scene.next(&["--nonblock"]).expect(75, "", "--min-hold");
 }
 
@@ -37,7 +37,7 @@ fn with_wait_the_lease_is_kept_until_the_statement_has_ended(flavour: Flavour) {
     let mut scene = Scene::new(flavour);
     let (holder, _) = scene.start(&["--ttl", "10m", "--server-sessions", "wait"]);
     let waiter = scene.next(&LONG).start();
-    scene.wait_for_rows("dlock_waiter", 1);
+    scene.database.wait_until("COUNT(*)=1 FROM dlock_waiter");
     holder.signal("KILL");
     holder.wait();
     let busy = scene.next(&["--wait", "2s"]).run();

@@ -32,14 +32,18 @@ fn sessions_of_another_account_are_ended_or_awaited_depending_on_the_privileges(
         Flavour::MariaDb => "CONNECTION ADMIN",
         Flavour::MySql => "CONNECTION_ADMIN",
     };
-    scene.execute(&format!("GRANT PROCESS, {kill} ON *.* TO '{own}'@'%'"));
+    scene
+        .database
+        .run(format!("GRANT PROCESS, {kill} ON *.* TO '{own}'@'%'"));
     let (holder, client) = scene.start(&[]);
     signal(client, "KILL");
     let outcome = holder.wait();
     assert_eq!(scene.statements(), 0, "{outcome:#?}");
     outcome.expect(137, "", super::ENDED);
 
-    scene.execute(&format!("REVOKE {kill} ON *.* FROM '{own}'@'%'"));
+    scene
+        .database
+        .run(format!("REVOKE {kill} ON *.* FROM '{own}'@'%'"));
     let (holder, client) = scene.start(&["--ttl", "6s"]);
     signal(client, "KILL");
     holder.wait_for_output(DENIED);
@@ -58,7 +62,9 @@ fn sessions_of_another_account_are_ended_or_awaited_depending_on_the_privileges(
     assert!(scene.is_noted());
 
     // The next contender does not see the session.
-    scene.execute(&format!("REVOKE PROCESS ON *.* FROM '{own}'@'%'"));
+    scene
+        .database
+        .run(format!("REVOKE PROCESS ON *.* FROM '{own}'@'%'"));
     let next = scene.next(&[]).start();
     next.wait_for_output("(not visible to dlock's account), which an earlier run");
     next.wait_for_output(DENIED);
@@ -72,23 +78,15 @@ fn sessions_of_another_account_are_ended_or_awaited_depending_on_the_privileges(
 on_each_flavour!(sessions_that_dlock_cannot_find_are_reported_while_the_command_runs);
 fn sessions_that_dlock_cannot_find_are_reported_while_the_command_runs(flavour: Flavour) {
     let database = shared(flavour).database("proxied");
-    let (proxy, user) = (Proxy::to(database.port), database.user.clone());
-    let url = database.url_through(proxy.port());
-    let proxied = Scene::with_client(flavour, database, &user, proxy.port());
-    let invisible = with_second_account(flavour);
-    for (scene, exec, message) in [
-        (
-            &invisible,
-            invisible.exec(),
-            "dlock doctor --session-user USER shows the missing privilege",
-        ),
-        (
-            &proxied,
-            proxied.exec().env("DLOCK_URL", url),
-            "a proxy or a router changes the addresses of the connections",
-        ),
+    let proxied = database.through(Proxy::to(database.port).port());
+    let privilege = "dlock doctor --session-user USER shows the missing privilege";
+    let address = "a proxy or a router changes the addresses of the connections";
+    for (scene, message) in [
+        (with_second_account(flavour), privilege),
+        (Scene::on(flavour, proxied), address),
     ] {
-        let (holder, client) = scene.start_script(exec.args(["--ttl", "6s"]), COMMAND);
+        let exec = scene.exec().args(["--ttl", "6s"]);
+        let (holder, client) = scene.start_script(exec, COMMAND);
         holder.wait_for_output(message);
         assert!(!scene.is_noted(), "{message}");
         signal(client, "KILL");

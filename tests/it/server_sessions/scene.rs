@@ -1,7 +1,6 @@
 //! A command that executes a statement with the server's own client. The statement waits for a row lock that the test
 //! has, until the test ends the lock or the session is killed.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
@@ -33,7 +32,6 @@ pub(super) struct Scene {
     pub(super) database: Database,
     pub(super) stage: Stage,
     lock: Conn,
-    admin: RefCell<Conn>,
     /// True if dlock is the mutant that does not end sessions.
     pub(super) is_mutant: bool,
     /// Account of the client, and the option file with which it connects.
@@ -86,7 +84,6 @@ impl Scene {
         let scene = Self {
             flavour,
             account: user.to_owned(),
-            admin: RefCell::new(database.admin_conn()),
             options: stage.path("client.cnf"),
             is_mutant: false,
             database,
@@ -145,36 +142,32 @@ impl Scene {
     /// Starts the holder `exec` with the command `script`. Returns when the server executes the statement.
     pub(super) fn start_script(&self, exec: Dlock, script: &str) -> (Running, u32) {
         let before = self.statements();
-        let ready = self.stage.fifo("ready");
-        let holder = exec
-            .args(["--", "sh", "-c", script, "sh"])
-            .arg(&ready)
-            .arg(self.client())
-            .start();
-        let pid = read_message(&ready).parse().expect("a process id");
-        fs::remove_file(ready).expect("the fifo exists");
+        let (holder, pid) = self.launch(exec.args(["--", "sh", "-c", script, "sh"]));
         self.wait_for_statements(before + 1);
-        (holder, pid)
+        (holder, pid.parse().expect("a process id"))
+    }
+
+    /// Starts `program` with the arguments of a script. Returns it with the message that the script has written.
+    fn launch(&self, program: Dlock) -> (Running, String) {
+        let ready = self.stage.fifo("ready");
+        let running = program.arg(&ready).arg(self.client()).start();
+        let message = read_message(&ready);
+        fs::remove_file(ready).expect("the fifo exists");
+        (running, message)
     }
 
     /// Lets a holder crash while its command is the client.
     pub(super) fn crash(&self, options: &[&str]) {
-        let (holder, _) = self.start(options);
-        holder.crash();
+        self.start(options).0.crash();
     }
 
     /// Starts a script that holds the lock and becomes the client. Returns when the session is noted.
     pub(super) fn start_ward(&self) -> Ward {
-        let ready = self.stage.fifo("ready");
-        let running = Dlock::of(Path::new("sh"), ["-c", WARD, "sh"])
-            .arg(&ready)
-            .arg(self.client())
+        let script = Dlock::of(Path::new("sh"), ["-c", WARD, "sh"])
             .env("dlock", env!("CARGO_BIN_EXE_dlock"))
-            .env("DLOCK_URL", self.database.url())
-            .start();
-        let text = read_message(&ready);
-        fs::remove_file(ready).expect("the fifo exists");
-        let (holder, pid) = text.trim().split_once(' ').expect("two words");
+            .env("DLOCK_URL", self.database.url());
+        let (running, pids) = self.launch(script);
+        let (holder, pid) = pids.split_once(' ').expect("two words");
         self.wait_until_noted();
         self.wait_for_statements(1);
         Ward {
@@ -184,7 +177,6 @@ impl Scene {
         }
     }
 
-    /// Starts the client outside of any dlock.
     pub(super) fn client_process(&self) -> Child {
         Command::new("sh")
             .args(["-c", &format!("exec {}", self.client())])
@@ -207,21 +199,10 @@ impl Scene {
             .args(["--skip-column-names", "-e", &query])
     }
 
-    /// Returns the number that `query` selects.
-    #[track_caller]
-    pub(super) fn number(&self, query: &str) -> u64 {
-        self.admin.borrow_mut().value(query)
-    }
-
-    #[track_caller]
-    pub(super) fn execute(&self, statement: &str) {
-        self.admin.borrow_mut().run(statement);
-    }
-
     /// Returns the number of sessions that execute the statement.
     #[track_caller]
     pub(super) fn statements(&self) -> u64 {
-        self.number(&format!(
+        self.database.value(format!(
             "SELECT COUNT(*) FROM {SESSIONS} AS s WHERE user='{}' AND info LIKE '{STATEMENT}%'",
             self.account
         ))
@@ -234,9 +215,9 @@ impl Scene {
         });
     }
 
-    /// Returns true if the record contains sessions.
     pub(super) fn is_noted(&self) -> bool {
-        self.number("SELECT COUNT(*) FROM dlock_lock WHERE sessions IS NOT NULL") == 1
+        let noted = "SELECT COUNT(*) FROM dlock_lock WHERE sessions IS NOT NULL";
+        self.database.value::<u64>(noted) == 1
     }
 
     #[track_caller]
@@ -244,26 +225,11 @@ impl Scene {
         eventually("the session is noted", || self.is_noted());
     }
 
-    /// Waits until `table` has `count` rows.
-    #[track_caller]
-    pub(super) fn wait_for_rows(&self, table: &str, count: u64) {
-        let condition = format!("COUNT(*)={count} FROM {table}");
-        self.admin.borrow_mut().wait_until(condition);
-    }
-
-    /// Waits until the lease has been renewed `count` more times.
-    #[track_caller]
-    pub(super) fn wait_for_renewals(&self, count: u64) {
-        let renewals = || self.number("SELECT renewals FROM dlock_lock");
-        let before = renewals();
-        eventually("the lease is renewed", || renewals() >= before + count);
-    }
-
     /// Locks the record, until `count` sessions of dlock have waited for it, one after the other.
     #[track_caller]
     pub(super) fn lock_record_until_waited(&mut self, count: usize) {
-        self.execute("BEGIN");
-        self.execute("SELECT action FROM dlock_lock FOR UPDATE");
+        let mut session = self.database.admin_conn();
+        session.run("BEGIN; SELECT action FROM dlock_lock FOR UPDATE");
         self.unlock();
         let query = format!(
             "SELECT id FROM {SESSIONS} AS s WHERE user='{}' AND info LIKE '%UPDATE dlock_lock%'",
@@ -271,10 +237,10 @@ impl Scene {
         );
         let mut waited = BTreeSet::new();
         eventually("the sessions have waited", || {
-            waited.extend(self.admin.borrow_mut().rows::<u64>(&query));
+            waited.extend(self.database.rows::<u64>(&query));
             waited.len() >= count
         });
-        self.execute("ROLLBACK");
+        session.run("ROLLBACK");
     }
 
     /// Ends the transaction that has locked the row.
@@ -282,8 +248,7 @@ impl Scene {
         self.lock.run("ROLLBACK");
     }
 
-    /// Returns true if the statement has been committed.
     pub(super) fn is_updated(&self) -> bool {
-        self.number("SELECT n FROM blocked") == 1
+        self.database.value::<u64>("SELECT n FROM blocked") == 1
     }
 }
