@@ -75,7 +75,6 @@ mod tables;
 mod tls;
 mod translation;
 mod tree;
-mod true_messages;
 mod two_servers;
 mod unproven_success;
 mod versions;

@@ -47,10 +47,8 @@ fn revoked_holder_stops_its_command_before_the_next_command_starts() {
         next.wait().expect(0, "alone\n", "init is held by");
         assert!(token(database) > before);
         let runs = runs(database, &[]);
-        assert_eq!(
-            endings(&runs),
-            [("exited", Some(0)), ("revoked", None), ("released", None)]
-        );
+        let wanted = [("exited", Some(0)), ("revoked", None), ("released", None)];
+        assert_eq!(endings(&runs), wanted);
         assert_eq!(runs[2]["holder"], "alice");
         assert_eq!(runs[2]["note"], "it hangs");
         assert_eq!(runs[1]["token"], before);
@@ -72,11 +70,9 @@ fn revoked_lease_of_a_frozen_holder_is_not_granted_before_it_expires(flavour: Fl
     next.wait().expect(0, "alone\n", "init is held by");
     holder.running.signal("CONT");
     holder.running.wait().expect(76, "", "cannot keep init: ");
-    assert_eq!(
-        endings(&runs(database, &[])),
-        [("exited", Some(0)), ("revoked", None), ("released", None)],
-        "the contender that took over must not record the run again"
-    );
+    // The contender that took over does not record the run again.
+    let wanted = [("exited", Some(0)), ("revoked", None), ("released", None)];
+    assert_eq!(endings(&runs(database, &[])), wanted);
 }
 
 #[test]
@@ -90,15 +86,14 @@ fn release_changes_only_the_lease_that_the_operator_means() {
 
         let holder = Holder::start(database, &["--grace", "1s"]);
         let before = token(database);
-        let outcome = release(database, &["--token", "17"]);
-        outcome.expect(76, "", &format!("init has token {before} now"));
+        let now = format!("init has token {before} now");
+        release(database, &["--token", "17"]).expect(76, "", &now);
         assert_eq!(token(database), before);
         let current = before.to_string();
         release(database, &["--token", &current]).expect(0, "", "init is released: ");
         holder.running.wait().expect(76, "", "released by alice");
 
-        let min_hold = ["exec", "-a", "init", "--min-hold=1h", "--", "true"];
-        Dlock::on(database, min_hold).expect(0, "", "");
+        Dlock::typed(database, "exec -a init --min-hold=1h -- true").expect(0, "", "");
         try_once(database).expect(75, "", "held for --min-hold");
         release(database, &[]).expect(0, "", "init is released");
         try_once(database).expect(0, "ran\n", "");
@@ -125,12 +120,12 @@ fn paused_action_is_not_granted_until_it_is_resumed() {
         let free = Dlock::on(database, ["wait", "init"]).start();
         free.wait_for_output("init is paused for another");
         release(database, &["--resume"]).expect(0, "", "init is resumed");
-        waiter.wait().expect(0, "ran\n", "init is paused");
+        let outcome = waiter.wait();
+        outcome.expect(0, "ran\n", "init is paused");
+        assert!(!outcome.stderr.contains("next"), "{outcome:#?}");
         free.wait().expect(0, "", "init is paused");
-        assert_eq!(
-            endings(&runs(database, &[])),
-            [("exited", Some(0)), ("resumed", None), ("paused", None)]
-        );
+        let wanted = [("exited", Some(0)), ("resumed", None), ("paused", None)];
+        assert_eq!(endings(&runs(database, &[])), wanted);
     });
 }
 
@@ -143,11 +138,7 @@ fn action_paused_while_held_is_not_granted_after_its_holder() {
         database.run(pause);
         let before = token(database);
         release(database, &["--resume"]).expect(66, "", "init is not paused");
-        assert_eq!(
-            token(database),
-            before,
-            "the lease of the holder is revoked"
-        );
+        assert_eq!(token(database), before, "the lease is revoked");
 
         release(database, &["--pause", "1h"]).expect(0, "", "init is paused for 1h: ");
         holder.running.wait().expect(76, "", "released by alice");
@@ -216,11 +207,8 @@ fn release_asks_for_confirmation_and_accepts_only_yes() {
     let database = shared(Flavour::MariaDb).database("release");
     let holder = Holder::start(&database, &["--grace", "1s"]);
     let before = token(&database);
-    Dlock::on(&database, ["release", "-a", "init"]).expect(
-        64,
-        "",
-        "stdin is not a terminal, so --yes is required",
-    );
+    let unconfirmed = "stdin is not a terminal, so --yes is required";
+    Dlock::typed(&database, "release -a init").expect(64, "", unconfirmed);
     let mut terminal = Terminal::shell(&database);
     for answer in ["", "n", "yesterday"] {
         terminal.enters("$dlock release -a init; echo \"status $?\"");
@@ -235,8 +223,5 @@ fn release_asks_for_confirmation_and_accepts_only_yes() {
     terminal.sees("release init? [y/N]");
     terminal.enters("y");
     terminal.sees("status 0");
-    holder
-        .running
-        .wait()
-        .expect(76, "", "lost init: released by ");
+    (holder.running.wait()).expect(76, "", "lost init: released by ");
 }

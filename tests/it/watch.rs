@@ -41,7 +41,6 @@ impl Screen {
         Self::on(Terminal::with(database, words))
     }
 
-    /// Starts a shell on the terminal.
     #[track_caller]
     fn shell(database: &Database) -> Self {
         Self::on(Terminal::shell(database))
@@ -55,7 +54,6 @@ impl Screen {
         }
     }
 
-    /// Resizes the terminal and the emulator.
     fn resize(&mut self, columns: u16, rows: u16) {
         self.current();
         self.emulator
@@ -79,7 +77,6 @@ impl Screen {
         rows.map(|row| row.trim_end().to_owned() + "\n").collect()
     }
 
-    /// Waits until `text` is on the screen.
     #[track_caller]
     fn shows(&mut self, text: &str) {
         let mut grid = String::new();
@@ -100,7 +97,6 @@ impl Screen {
         });
     }
 
-    /// Waits until `text` is not on the screen.
     #[track_caller]
     fn hides(&mut self, text: &str) {
         eventually(&format!("{text:?} disappears from the screen"), || {

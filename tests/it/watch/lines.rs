@@ -22,12 +22,6 @@ fn head(database: &Database, options: &str, count: usize) -> String {
     outcome.stdout
 }
 
-/// Returns the first three words of a line, which do not change during a test.
-fn first_words(line: &str) -> String {
-    let words: Vec<&str> = line.split_whitespace().take(3).collect();
-    words.join(" ")
-}
-
 #[test]
 fn pipe_gets_one_block_or_one_document_per_interval_until_it_closes() {
     let database = thirty_actions();
@@ -37,6 +31,13 @@ fn pipe_gets_one_block_or_one_document_per_interval_until_it_closes() {
     for block in blocks {
         let (time, table) = block.split_once('\n').expect("a time and a table");
         assert!(time.starts_with("20") && time.ends_with('Z'), "{time}");
+        // The first three words of a line do not change during a test.
+        let first_words = |line: &str| {
+            line.split_whitespace()
+                .take(3)
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
         let lines: Vec<String> = table.lines().map(first_words).collect();
         let tenant = "tenant-01 overdue web-1/4711";
         assert_eq!(lines, ["ACTION STATE HOLDER", tenant, "never unknown -"]);
@@ -54,9 +55,7 @@ fn pipe_gets_one_block_or_one_document_per_interval_until_it_closes() {
 fn watch_exits_on_a_signal_but_not_when_the_server_is_unavailable() {
     let database = thirty_actions();
     let proxy = Proxy::to(database.port);
-    let watch = Dlock::new(["status", "--watch=100ms"])
-        .env("DLOCK_URL", database.url_through(proxy.port()))
-        .start();
+    let watch = Dlock::typed(&database.through(proxy.port()), "status --watch=100ms").start();
     proxy.wait_asked(Kind::Get, 2);
     proxy.door(AcceptMode::Refused);
     proxy.reset();

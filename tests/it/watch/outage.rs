@@ -11,8 +11,7 @@ use super::{Screen, thirty_actions};
 /// Starts a screen with thirty actions that is connected through the returned proxy.
 fn screen(database: &Database, options: &[&str]) -> (Proxy, Screen) {
     let proxy = Proxy::to(database.port);
-    let url = format!("DLOCK_URL={}", database.url_through(proxy.port()));
-    let mut screen = Screen::with(database, &[&url], options);
+    let mut screen = Screen::watch(&database.through(proxy.port()), options);
     screen.selects("größe");
     (proxy, screen)
 }
@@ -87,11 +86,7 @@ fn connection_is_closed_with_quit() {
     let (proxy, mut hourly) = screen(&thirty_actions(), &["--watch=1h"]);
     hourly.types("q");
     hourly.ends_with(0);
-    let sessions = proxy.sessions();
-    assert_eq!(sessions.len(), 1);
-    let [request, Request::Quit] = sessions[0].requests.as_slice() else {
-        panic!("{:?}", sessions[0].requests);
-    };
+    let request = Request::Query(proxy.only_query());
     assert_eq!(request.kind(), Some(Kind::Get), "{request:?}");
 }
 

@@ -27,7 +27,9 @@ fn release_on_the_screen_ends_the_run_of_the_holder() {
     screen.shows("init is released: ");
     screen.shows("stops its command now");
     let outcome = holder.running.wait();
-    outcome.expect(76, "", "lost init: released by alice (reason: it hangs)");
+    let message = "dlock: lost init: released by alice (reason: it hangs); stopping the command \
+         (exit status 76; see dlock explain 76)\n";
+    assert_eq!((outcome.status, &*outcome.stderr), (Some(76), message));
     screen.types("q");
     screen.ends_with(0);
     assert!(token(&database) > before);
@@ -72,10 +74,9 @@ fn escape_cancels_each_step_of_a_release_and_a_later_holder_is_not_affected() {
 fn keys_work_while_a_release_has_no_response() {
     let database = shared(Flavour::of_this_test()).database("watch");
     let proxy = Proxy::to(database.port);
-    let url = format!("DLOCK_URL={}", database.url_through(proxy.port()));
     let holder = Holder::on(&database, &[]);
     let before = token(&database);
-    let mut screen = Screen::with(&database, &[&url], &[]);
+    let mut screen = Screen::watch(&database.through(proxy.port()), &[]);
     screen.selects("init");
     screen.types("r\r");
     screen.shows("release init? [y/N]");
