@@ -29,9 +29,8 @@ fn leader(database: &Database, options: &[&str]) -> Dlock {
 /// Returns the field `leader` of the JSON, which has this exit status.
 #[track_caller]
 fn leader_json(database: &Database, status: i32) -> Value {
-    let outcome = leader(database, &["--json"]).run();
-    assert_eq!(outcome.status, Some(status), "{outcome:?}");
-    let mut document: Value = serde_json::from_str(&outcome.stdout).expect("one JSON object");
+    let outcome = leader(database, &["--json"]).run().exited(status);
+    let mut document = outcome.json();
     assert_eq!(document["action"], "init");
     assert_eq!(document["read_only"], false);
     document["leader"].take()
@@ -44,7 +43,6 @@ fn follower(database: &Database, options: &[&str]) -> Running {
     follower
 }
 
-/// Waits until `follower` has printed `text`.
 #[track_caller]
 fn printed(follower: &Running, text: &str) {
     eventually(&format!("{text:?} is printed"), || {
@@ -66,17 +64,6 @@ fn holder_lock(database: &Database) -> Option<String> {
     database.first(query)
 }
 
-/// Returns a `dlock exec` that connects through `proxy`.
-fn exec_through(database: &Database, proxy: &Proxy) -> Dlock {
-    Dlock::new(["exec"]).env("DLOCK_URL", database.url_through(proxy.port()))
-}
-
-fn operator_releases(database: &Database) {
-    let operator = ["release", "init", "--yes"];
-    Dlock::on(database, operator).expect(0, "", "init");
-}
-
-/// Asserts that `dlock leader` prints that `name` has no leader.
 #[track_caller]
 fn has_none(database: &Database, name: &str, why: &str) {
     Dlock::on(database, ["leader", name]).expect(66, "", &format!("{name} {why}"));
@@ -136,12 +123,11 @@ fn leader_is_the_holder_with_a_live_exclusive_lease(flavour: Flavour) {
         token(&database),
     );
     assert_eq!(documented(&database, "init"), Some(row));
-    operator_releases(&database);
+    Dlock::typed(&database, "release init --yes").expect(0, "", "init");
     has_none(&database, "init", "has no leader");
     drop(holder);
 
-    let min_hold = ["exec", "other", "--min-hold=1h", "--", "true"];
-    Dlock::on(&database, min_hold).expect(0, "", "");
+    Dlock::typed(&database, "exec other --min-hold=1h -- true").expect(0, "", "");
     has_none(&database, "other", "has no leader");
 
     let shared = Holder::on(&database, &["--shared", "--action=shared"]);
@@ -159,18 +145,17 @@ fn follower_waits_on_the_server_and_prints_each_leader() {
         let follower = follower(&database, &[]);
         // The grant and the release alone lock and wake: no renewal arrives, and the session stays after the release.
         let proxy = Proxy::to(database.port);
-        let exec = exec_through(&database, &proxy);
-        let first = Holder::start(exec, &["--holder=A", "--ttl=10m"]);
+        let first = Holder::on(
+            &database.through(proxy.port()),
+            &["--holder=A", "--ttl=10m"],
+        );
         proxy.every(Kind::Renew, Fault::LoseRequest);
         let released = proxy.next(Kind::Release, Fault::HoldResponse);
         let lock = holder_lock(&database).expect("the grant takes the lock");
         let mut admin = database.admin_conn();
         printed(&follower, "A\n");
-        eventually("the follower waits on the server", || {
-            waiting(&database) == 1
-        });
-        let exec = ["exec", "init", "--holder=B", "--", "sleep", "3600"];
-        let second = Dlock::on(&database, exec).start();
+        eventually("the follower waits", || waiting(&database) == 1);
+        let second = Dlock::typed(&database, "exec init --holder=B -- sleep 3600").start();
         second.wait_for_output("you are next");
         let session: Option<u64> = admin.first("SELECT session_id FROM dlock_lock");
         write_message(&first.go(), "on");
@@ -201,10 +186,9 @@ fn many_followers_wait_for_a_leader_that_has_reconnected_until_it_is_revoked() {
     on_both(|database| {
         let proxy = Proxy::to(database.port);
         let stubborn = r#"trap "" TERM; echo up >&2; while :; do sleep 1; done"#;
-        let mut holder = exec_through(&database, &proxy)
-            .args(["init", "--holder=A", "--ttl=60s", "--grace=30s"])
-            .args(["--", "sh", "-c", stubborn])
-            .start();
+        let exec = "exec init --holder=A --ttl=60s --grace=30s -- sh -c";
+        let exec = Dlock::typed(&database.through(proxy.port()), exec);
+        let mut holder = exec.arg(stubborn).start();
         holder.wait_for_output("up");
         let followers: Vec<_> = (0..8).map(|_| follower(&database, &[])).collect();
         eventually("all followers wait", || waiting(&database) == 8);
@@ -213,7 +197,7 @@ fn many_followers_wait_for_a_leader_that_has_reconnected_until_it_is_revoked() {
         eventually("the followers wait for the new session", || {
             holder_lock(&database).is_some() && waiting(&database) == 8
         });
-        operator_releases(&database);
+        Dlock::typed(&database, "release init --yes").expect(0, "", "init");
         for follower in &followers {
             printed(follower, "A\n\n");
         }
@@ -226,14 +210,13 @@ fn follower_survives_an_outage_and_says_that_it_knows_nothing() {
     let database = shared(Flavour::of_this_test()).database("leader");
     setup(&database);
     let proxy = Proxy::to(database.port);
-    let url = database.url_through(proxy.port());
-    let through = |arguments: &[&str]| Dlock::new(arguments).env("DLOCK_URL", &url);
-    let follower = through(&["leader", "init", "--follow", "--json"]).start();
+    let proxied = database.through(proxy.port());
+    let follower = leader(&proxied, &["--follow", "--json"]).start();
     printed(&follower, r#""leader":null"#);
     proxy.door(AcceptMode::Refused);
     proxy.reset();
     printed(&follower, r#"{"action":"init","unknown":"#);
-    through(&["leader", "init"]).expect(69, "", "127.0.0.1");
+    leader(&proxied, &[]).expect(69, "", "127.0.0.1");
     proxy.door(AcceptMode::Open);
     eventually("the follower prints the state again", || {
         follower.stdout_so_far().ends_with("\"read_only\":false}\n")
@@ -248,11 +231,9 @@ fn follower_survives_an_outage_and_says_that_it_knows_nothing() {
 fn follower_polls_without_named_locks() {
     on_both(|database| {
         let proxy = Proxy::rewriting(database.port, "GET_LOCK(", "NOT_LOCK(");
-        let url = database.url_through(proxy.port());
-        let follower = Dlock::new(["leader", "init", "--follow"]).env("DLOCK_URL", &url);
-        let follower = follower.start();
-        printed(&follower, "\n");
-        let holder = Holder::start(exec_through(&database, &proxy), &["--holder=A"]);
+        let proxied = database.through(proxy.port());
+        let follower = follower(&proxied, &[]);
+        let holder = Holder::on(&proxied, &["--holder=A"]);
         printed(&follower, "A\n");
         holder.end();
         printed(&follower, "A\n\n");
@@ -265,33 +246,25 @@ fn note_changes_only_the_own_current_lease(flavour: Flavour) {
     let database = shared(flavour).database("leader");
     let dlock = env!("CARGO_BIN_EXE_dlock");
     let both = format!("{dlock} note new && {dlock} leader a --json && {dlock} leader b --json");
-    let several = ["exec", "-a", "a", "-a", "b", "--note=old"];
-    let several = Dlock::on(&database, several);
+    let several = Dlock::typed(&database, "exec -a a -a b --note=old");
     let outcome = several.args(["--", "sh", "-c", &both]).run();
     let changed = outcome.stdout.matches(r#""note":"new""#).count();
     assert_eq!(changed, 2, "{outcome:?}");
 
-    let shared = ["exec", "s", "--shared", "--note=old", "--"];
     let in_slot = format!("{dlock} note new && {dlock} status s --json");
     let other = Holder::on(&database, &["--shared", "--action=s", "--note=other"]);
-    let outcome = Dlock::on(&database, shared)
-        .args(["sh", "-c", &in_slot])
-        .run();
-    let holders = |text: &str| {
-        let document: Value = serde_json::from_str(text).expect("JSON");
-        let holders = document["locks"][0]["holders"].as_array();
-        let holders = holders.expect("an array").iter();
-        let notes: Vec<_> = holders.map(|it| it["note"].clone()).collect();
-        notes
-    };
-    assert_eq!(holders(&outcome.stdout), ["other", "new"], "{outcome:?}");
+    let outcome = Dlock::typed(&database, "exec s --shared --note=old -- sh -c");
+    let outcome = outcome.arg(in_slot).run();
+    let document = outcome.json();
+    let notes = [0, 1].map(|holder| &document["locks"][0]["holders"][holder]["note"]);
+    assert_eq!(notes, ["other", "new"], "{outcome:?}");
     other.end();
 
     let holder = Holder::on(&database, &["--note=mine"]);
     let token: u64 = database.value("SELECT token FROM dlock_lock WHERE action='init'");
     let note = |token: u64| {
-        let note = ["note", "late", "--action=init", "--token"];
-        Dlock::on(&database, note).arg(token.to_string()).run()
+        let note = Dlock::typed(&database, "note late --action=init --token");
+        note.arg(token.to_string()).run()
     };
     note(token - 1).expect(76, "", "is not current");
     assert_eq!(leader_json(&database, 0)["note"], "mine");
@@ -299,5 +272,5 @@ fn note_changes_only_the_own_current_lease(flavour: Flavour) {
     assert_eq!(leader_json(&database, 0)["note"], "late");
     holder.end();
     note(token).expect(76, "", "is not current");
-    Dlock::on(&database, ["note", "x"]).expect(64, "", "--token");
+    Dlock::typed(&database, "note x").expect(64, "", "--token");
 }

@@ -56,8 +56,7 @@ fn run_logs_each_step_with_action_and_token_unless_quiet() {
     let verbose = holder(&database, &["-v", "--ttl=6s"]);
     let renewal = "renewed the lease of init in ";
     verbose.running.wait_for_output(renewal);
-    let outcome = verbose.end();
-    assert_eq!(outcome.status, Some(3), "{outcome:#?}");
+    let outcome = verbose.end().exited(3);
     let mut messages = messages(&outcome.stderr);
     let first_renewal = first(&messages, "renewal", &json!({"level": "debug"}));
     let text = first_renewal["message"].as_str().expect("a string");
@@ -151,15 +150,12 @@ fn waiting_and_skipped_messages_name_the_holder_in_one_line() {
 fn failed_renewals_and_a_lost_lease_have_separate_events() {
     let database = shared(Flavour::of_this_test()).database("logs");
     let proxy = Proxy::to(database.port);
-    let url = database.url_through(proxy.port());
-    let options = ["--log-format=json", "--ttl=6s"];
-    let holder = Holder::start(Dlock::new(["exec"]).env("DLOCK_URL", url), &options);
+    let holder = holder(&database.through(proxy.port()), &["--ttl=6s"]);
     let own_token = token(&database);
     proxy.next(Kind::Renew, Fault::Reset).wait();
     holder.running.wait_for_output("is renewed again");
     steal(&database);
-    let outcome = holder.running.wait();
-    assert_eq!(outcome.status, Some(76), "{outcome:#?}");
+    let outcome = holder.running.wait().exited(76);
     let messages = messages(&outcome.stderr);
     for event in ["renewal-failed", "renewed"] {
         first(
@@ -233,8 +229,7 @@ fn operator_messages_are_json_and_the_holder_logs_the_operator() {
     let released = json!({"holder": "web-1", "action": "init"});
     first(&run(&release), "released", &released);
 
-    let outcome = holder.running.wait();
-    assert_eq!(outcome.status, Some(76), "{outcome:#?}");
+    let outcome = holder.running.wait().exited(76);
     let wanted = json!({"holder": "eve"});
     let lost = first(&messages(&outcome.stderr), "lost", &wanted);
     let text = lost["message"].as_str().expect("a string");

@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::PathBuf;
 
-use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::cli_runner::{Dlock, Running};
 use testkit::command::Stage;
-use testkit::holder::renewals;
+use testkit::holder::wait_renewals;
 use testkit::on_each_flavour;
-use testkit::proxy::{Proxy, Request};
+use testkit::proxy::Proxy;
 use testkit::servers::{Database, Flavour, SESSIONS, shared};
 
 use crate::faults::on_each;
@@ -31,7 +31,6 @@ impl Replicas {
         self.stage.path("log")
     }
 
-    /// Returns the words that the commands have written, one for each run.
     fn ran(&self) -> Vec<String> {
         let log = fs::read_to_string(self.log()).unwrap_or_default();
         log.lines().map(str::to_owned).collect()
@@ -46,29 +45,20 @@ impl Replicas {
             .args([word, &status.to_string()])
     }
 
-    /// Starts a replica whose command waits for [`Self::let_go`] and exits with the status from that call. Returns once
+    /// Starts a replica whose command waits for [`Stage::let_go`] and exits with the status from that call. Returns once
     /// the command is running.
     fn holder(&self, options: &[&str]) -> Running {
         let exec = Dlock::on(&self.database, ["exec", "-a", "init"]).args(options);
-        let log = self.log();
-        let log = log.display();
-        let script =
-            format!(r#"echo up > "$1"; read status < "$2"; echo holder >> {log}; exit "$status""#);
-        self.stage.start(exec, &script)
-    }
-
-    fn let_go(&self, status: &str) {
-        self.stage.let_go(status);
+        let script = r#"echo up > "$1"; read status < "$2"; echo holder >> "$log"; exit "$status""#;
+        self.stage.start(exec.env("log", self.log()), script)
     }
 
     /// Waits until `count` sessions wait for the queue lock.
     fn wait_for_waiters(&self, count: u64) {
-        let query = format!(
-            "SELECT COUNT(*) FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id \
+        self.database.wait_until(format!(
+            "COUNT(*)={count} FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id \
              WHERE p.info LIKE '%GET_LOCK%'"
-        );
-        let waiters = || self.database.value::<u64>(&query);
-        eventually("the waiters wait for the queue lock", || waiters() == count);
+        ));
     }
 
     fn done(&self) -> Vec<String> {
@@ -80,8 +70,9 @@ impl Replicas {
     /// one table.
     fn restrict(&self, grants: &[(&str, &str)]) {
         let Database { name, user, .. } = &self.database;
-        let revoke = format!("REVOKE ALL PRIVILEGES, GRANT OPTION FROM '{user}'@'%'");
-        self.database.run(revoke);
+        (self.database).run(format!(
+            "REVOKE ALL PRIVILEGES, GRANT OPTION FROM '{user}'@'%'"
+        ));
         for (rights, table) in grants {
             self.database
                 .grant(&format!("{rights} ON `{name}`.{table}"));
@@ -99,8 +90,7 @@ fn everywhere(test: impl Fn(Replicas)) {
 #[test]
 fn recorded_success_is_found_with_one_request_and_not_run_again_and_its_holder_is_named() {
     everywhere(|replicas| {
-        let first = replicas.replica(&["--once", "--holder=web-1/1"], "one", 0);
-        first.expect(0, "", "");
+        (replicas.replica(&["--once", "--holder=web-1/1"], "one", 0)).expect(0, "", "");
         let outcome = replicas.replica(&["--once"], "two", 3).run();
         let success = "SELECT token,done_at FROM dlock_success WHERE once_key=''";
         let (token, at): (u64, String) = replicas.database.value(success);
@@ -108,8 +98,7 @@ fn recorded_success_is_found_with_one_request_and_not_run_again_and_its_holder_i
         outcome.expect(0, "", "dlock: init was done by web-1/1 ");
         let when = format!(" ago (token {token}, {at}Z); not run again");
         outcome.expect(0, "", &when);
-        let quiet = replicas.replica(&["--once", "-q"], "three", 3).run();
-        quiet.expect(0, "", "");
+        (replicas.replica(&["--once", "-q"], "three", 3)).expect(0, "", "");
         assert_eq!(replicas.ran(), ["one"]);
 
         // Each key runs once, also after a rollback to an older key.
@@ -132,17 +121,13 @@ fn recorded_success_is_found_with_one_request_and_not_run_again_and_its_holder_i
         replicas.restrict(&tables.map(|table| ("SELECT", table)));
         let proxy = Proxy::to(replicas.database.port);
         let url = replicas.database.url_through(proxy.port());
-        let again = replicas.replica(&["--once=v1"], "again", 0);
-        let again = again.env("DLOCK_URL", url).run();
+        let again = replicas
+            .replica(&["--once=v1"], "again", 0)
+            .env("DLOCK_URL", url);
         again.expect(0, "", "init (v1) was done by ");
         assert_eq!(replicas.ran().len(), 5);
-        let [session] = &proxy.sessions()[..] else {
-            panic!("expected one connection: {:?}", proxy.sessions());
-        };
-        let [Request::Query(text), Request::Quit] = &session.requests[..] else {
-            panic!("expected one query: {session:?}");
-        };
         // dlock does not request the queue lock.
+        let text = proxy.only_query();
         assert!(!text.contains("GET_LOCK"), "{text}");
     });
 }
@@ -157,7 +142,7 @@ fn failed_run_is_not_recorded_and_the_next_waiter_runs() {
             replicas.wait_for_waiters(count);
             waiter
         });
-        replicas.let_go("5");
+        replicas.stage.let_go("5");
         assert_eq!(holder.wait().status, Some(5));
         let statuses = waiters.map(|one| one.wait().status);
         assert_eq!(statuses, [Some(7), Some(0), Some(0)]);
@@ -180,7 +165,7 @@ fn once_waiters_exit_0_when_the_holder_succeeds() {
         let poller = poller.env("DLOCK_URL", &url).start();
         poller.wait_for_output("by polling");
         waiters.push(poller);
-        replicas.let_go("0");
+        replicas.stage.let_go("0");
         holder.wait().expect(0, "", "");
         for waiter in waiters {
             waiter.wait().expect(0, "", "init (v1) was done by ");
@@ -200,22 +185,16 @@ fn success_is_recorded_although_named_locks_stop_working_during_the_run() {
             let proxy = Proxy::to(database.port);
             let ttl = if renews { "--ttl=6s" } else { "--ttl=1m" };
             let stage = Stage::new();
-            let exec = Dlock::new(["exec", "init", "--once", ttl]);
-            let exec = exec.env("DLOCK_URL", database.url_through(proxy.port()));
+            let exec = Dlock::through(&database, proxy.port(), ["exec", "init", "--once", ttl]);
             let holder = stage.start(exec, r#"echo up > "$1"; read word < "$2""#);
             // The server then answers that there are no such functions.
             proxy.rewrite("_LOCK(", "_LOXX(");
-            let before = renewals(&database);
             if renews {
-                eventually("the lease is renewed without named locks", || {
-                    renewals(&database) > before + 1
-                });
+                wait_renewals(&database, 2);
             }
             stage.let_go("go");
-            let outcome = holder.wait();
-            assert_eq!(outcome.status, Some(0), "{outcome:#?}");
-            let again = Dlock::on(&database, ["exec", "init", "--once", "--", "false"]);
-            again.expect(0, "", "init was done by ");
+            holder.wait().exited(0);
+            Dlock::typed(&database, "exec init --once -- false").expect(0, "", "init was done by ");
         }
     });
 }
@@ -253,7 +232,7 @@ fn holder_that_lost_its_lease_cannot_record_a_success() {
             let holder = replicas.holder(&["--once", "--ttl=5m"]);
             let database = replicas.database.clone();
             database.run(format!("UPDATE dlock_lock SET {taken}"));
-            replicas.let_go("0");
+            replicas.stage.let_go("0");
             holder.wait().expect(76, "", "does not count as done");
             assert!(replicas.done().is_empty(), "{way}");
             database.run("UPDATE dlock_lock SET owner_id=NULL");

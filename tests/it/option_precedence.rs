@@ -9,7 +9,7 @@ use testkit::servers::{Database, Flavour, shared};
 /// Runs dlock with `words`, separated by blanks, and with one variable.
 #[track_caller]
 fn run(database: &Database, words: &str, variable: &str, value: &str) -> Outcome {
-    let dlock = Dlock::on(database, words.split(' '));
+    let dlock = Dlock::typed(database, words);
     dlock.env(variable, value).run()
 }
 
@@ -37,7 +37,7 @@ fn name_is_an_option_or_an_argument_and_overrides_the_variable() {
         ("release init --pause=1m --yes", "paused"),
         ("release init --resume --yes", "resumed"),
     ] {
-        Dlock::on(&database, words.split(' ')).expect(0, "", why);
+        Dlock::typed(&database, words).expect(0, "", why);
     }
     let check = r#""$0" check "$DLOCK_ACTION""#;
     let check = Dlock::on(&database, ["exec", "init", "--", "sh", "-c", check]);
@@ -134,7 +134,7 @@ fn empty_variable_of_an_option_and_variable_that_dlock_sets_have_no_effect() {
         // The name is missing.
         ("exec -- true", 64),
     ] {
-        let run = Dlock::on(&database, words.split(' '));
+        let run = Dlock::typed(&database, words);
         let run = variables.iter().fold(run, |run, name| run.env(name, ""));
         let outcome = run.run();
         assert_eq!(outcome.status, Some(status), "{words}: {outcome:#?}");

@@ -33,7 +33,7 @@ fn pages() -> BTreeMap<PathBuf, String> {
 }
 
 /// Returns the text of a page outside and inside its blocks of code.
-fn prose_and_code(page: &str) -> (String, String) {
+pub(crate) fn prose_and_code(page: &str) -> (String, String) {
     let pieces: Vec<&str> = page.split("\n```").collect();
     let every_other = |first: usize| -> String {
         let pieces: Vec<&str> = pieces.iter().skip(first).step_by(2).copied().collect();

@@ -8,7 +8,6 @@ use testkit::terminal::Terminal;
 
 use crate::faults::on_each;
 
-/// Runs the command `true` with the lock `name`.
 #[track_caller]
 fn exec(database: &Database, name: &str, options: &[&str]) {
     let exec = Dlock::on(database, ["exec", name]).args(options);
@@ -27,15 +26,11 @@ fn grow_older(database: &Database, days: u32) {
     ));
 }
 
-/// Returns the names of all locks.
 fn names(database: &Database) -> Vec<String> {
-    let list = Dlock::on(database, ["list", "--json"]).run();
-    let document: serde_json::Value = serde_json::from_str(&list.stdout).expect("JSON");
-    let locks = document["locks"].as_array().expect("a list").clone();
-    locks
-        .iter()
-        .filter_map(|lock| lock["action"].as_str().map(str::to_owned))
-        .collect()
+    let document = Dlock::typed(database, "list --json").run().json();
+    let locks = document["locks"].as_array().expect("a list").iter();
+    let names = locks.filter_map(|lock| lock["action"].as_str());
+    names.map(str::to_owned).collect()
 }
 
 /// Removes the locks that nobody has used for 30 days.
@@ -55,8 +50,8 @@ fn unused_locks_are_removed_with_their_history_and_others_are_kept() {
         exec(&database, "fenced", &["--fence"]);
         exec(&database, "other", &["--shared"]);
         exec(&database, "done", &["--once"]);
-        let pause = ["release", "paused", "--yes", "--create", "--pause", "100d"];
-        Dlock::on(&database, pause).expect(0, "", "paused");
+        let pause = "release paused --yes --create --pause 100d";
+        Dlock::typed(&database, pause).expect(0, "", "paused");
         grow_older(&database, 40);
         // These are used now, although their last run is old.
         let holder = Holder::on(&database, &[]);
@@ -98,17 +93,18 @@ fn token_of_a_lock_that_was_removed_grows_although_the_clock_was_set_back() {
         exec(&database, "init", &[]);
         grow_older(&database, 40);
         let token = |name: &str| -> u64 {
-            let query = format!("SELECT token FROM dlock_lock WHERE action='{name}'");
-            database.value(query)
+            database.value(format!(
+                "SELECT token FROM dlock_lock WHERE action='{name}'"
+            ))
         };
         let before = token("init");
         prune(&database, &OLD).expect(0, "", "removed 1 lock");
         // The server's clock is as good as set back: the tokens of other locks are ahead of it.
         let ahead = 1_u64 << 60;
-        let raise = format!("UPDATE dlock_lock SET token={ahead} WHERE action=''");
-        let lowest = token("");
-        assert!(lowest > before, "{flavour}: {lowest}");
-        database.run(raise);
+        assert!(token("") > before, "{flavour}: {}", token(""));
+        database.run(format!(
+            "UPDATE dlock_lock SET token={ahead} WHERE action=''"
+        ));
         exec(&database, "init", &[]);
         assert!(token("init") > ahead, "{flavour}");
         assert_eq!(names(&database), ["init"]);

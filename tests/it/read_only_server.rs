@@ -1,12 +1,10 @@
 //! Tests on a read-only server, which is normally a replica: some subcommands read from it, and dlock grants nothing there.
 
-use mysql::prelude::Queryable;
-use mysql::{Conn, Opts};
-use serde_json::Value;
 use testkit::cli_runner::{Dlock, Outcome, eventually};
 use testkit::holder::Holder;
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, Server, shared};
+use testkit::sql::{Sql, connect};
 
 use crate::faults::on_each;
 use crate::old_replica::{copy, read_only};
@@ -21,25 +19,18 @@ const REFUSAL: &str =
 /// Part of the message with which dlock refuses to write to a read-only server.
 const NEEDS_PRIMARY: &str = "is read-only, probably a replica, but dlock needs the primary";
 
-/// Runs dlock with `words`, separated by blanks.
-#[track_caller]
-fn dlock(database: &Database, words: &str) -> Outcome {
-    Dlock::on(database, words.split(' ')).run()
-}
-
 /// Creates a database in which `init` has been granted once.
 #[track_caller]
 fn database(server: &Server) -> Database {
     let database = server.database("replica");
-    dlock(&database, "exec -q -a init -- true").expect(0, "", "");
+    Dlock::typed(&database, "exec -q -a init -- true").expect(0, "", "");
     database
 }
 
 /// Runs an inner exec with the variables of a command that ran under the present token.
 #[track_caller]
 fn inner(database: &Database) -> Outcome {
-    let exec = ["exec", "-a", "init", "--connect-timeout=6s"];
-    Dlock::on(database, exec)
+    Dlock::typed(database, "exec -a init --connect-timeout=6s")
         .env("DLOCK_ACTION", "init")
         .env("DLOCK_TOKEN", "1")
         .env("DLOCK_DATABASE_ADDRESS", "another")
@@ -62,15 +53,13 @@ fn status_and_history_report_a_read_only_server_and_checks_fail_there() {
             ("history --json", 0),
             ("leader init --json", 66),
         ] {
-            let outcome = dlock(&replica, words);
+            let outcome = Dlock::typed(&replica, words).run();
             outcome.expect(status, &outcome.stdout, MESSAGE);
-            let on_primary = dlock(&primary, words);
+            let on_primary = Dlock::typed(&primary, words).run();
             assert!(!on_primary.stderr.contains(MESSAGE), "{on_primary:#?}");
             if words.ends_with("init --json") {
                 for (outcome, is_read_only) in [(outcome, true), (on_primary, false)] {
-                    let document: Value =
-                        serde_json::from_str(&outcome.stdout).expect("the output is JSON");
-                    assert_eq!(document["read_only"], is_read_only, "{outcome:#?}");
+                    assert_eq!(outcome.json()["read_only"], is_read_only, "{outcome:#?}");
                 }
             }
         }
@@ -82,12 +71,12 @@ fn status_and_history_report_a_read_only_server_and_checks_fail_there() {
             "note text --action=init --token=1",
             "wait init --connect-timeout=6s",
         ] {
-            dlock(&replica, words).expect(69, "", REFUSAL);
+            Dlock::typed(&replica, words).expect(69, "", REFUSAL);
         }
         inner(&replica).expect(69, "", REFUSAL);
-        dlock(&primary, "status init --check").expect(0, "", "");
-        dlock(&primary, "check init --token 1").expect(76, "", "token 1 is not current");
-        dlock(&primary, "wait init --connect-timeout=6s").expect(0, "", "");
+        Dlock::typed(&primary, "status init --check").expect(0, "", "");
+        Dlock::typed(&primary, "check init --token 1").expect(76, "", "token 1 is not current");
+        Dlock::typed(&primary, "wait init --connect-timeout=6s").expect(0, "", "");
         inner(&primary).expect(0, "", "");
     });
 }
@@ -107,10 +96,8 @@ fn account_that_may_write_to_a_read_only_server_gets_no_lease_there(flavour: Fla
     let holder = Holder::on(&database, &["--ttl=6s", "--action=held"]);
     server.run("SET GLOBAL read_only=ON");
     // The account may still write.
-    let url = database.url();
-    let mut conn = Conn::new(Opts::from_url(&url).expect("a URL")).expect("a session");
-    conn.query_drop("INSERT INTO dlock_lock (action) VALUES ('other')")
-        .expect("the account may write");
+    let mut session = connect(&database.url()).expect("a session");
+    session.run("INSERT INTO dlock_lock (action) VALUES ('other')");
     let exec = "exec -a init --connect-timeout=2s -- echo RAN";
     for words in [
         exec,
@@ -118,17 +105,16 @@ fn account_that_may_write_to_a_read_only_server_gets_no_lease_there(flavour: Fla
         "release init --pause=1h --yes",
         "forget init --once=k",
     ] {
-        dlock(&database, words).expect(69, "", NEEDS_PRIMARY);
+        Dlock::typed(&database, words).expect(69, "", NEEDS_PRIMARY);
     }
-    dlock(&empty, exec).expect(69, "", NEEDS_PRIMARY);
+    Dlock::typed(&empty, exec).expect(69, "", NEEDS_PRIMARY);
     // The open session of the holder does not renew the lease.
-    let outcome = holder.running.wait();
-    assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:?}");
+    holder.running.wait().exited(76);
 
     // A waiter gets the lock when the server becomes writable.
     let waiter = Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
     waiter.wait_for_output(&format!("{NEEDS_PRIMARY}; trying again"));
     server.run("SET GLOBAL read_only=OFF");
     waiter.wait().expect(0, "ran\n", "trying again");
-    dlock(&empty, exec).expect(0, "RAN\n", "");
+    Dlock::typed(&empty, exec).expect(0, "RAN\n", "");
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use testkit::cli_runner::{Dlock, Running};
-use testkit::command::{Stage, read_message, write_message};
+use testkit::command::Stage;
 use testkit::holder::{Holder, token};
 use testkit::proxy::{Fault, Kind, Proxy, Request, error_packet};
 use testkit::servers::{Database, Flavour, shared};
@@ -26,8 +26,7 @@ fn wait_for_waiters(database: &Database, count: u64) {
 
 /// Returns a waiter for `init` that is connected through `proxy`.
 fn waiter(database: &Database, proxy: &Proxy) -> Dlock {
-    Dlock::new(["exec", "-a", "init", "--", "echo", "ran"])
-        .env("DLOCK_URL", database.url_through(proxy.port()))
+    Dlock::typed(&database.through(proxy.port()), "exec -a init -- echo ran")
 }
 
 /// Returns the first line of a waiter's output that contains the holder `second`.
@@ -45,13 +44,8 @@ fn reminder_contains_the_present_holder_and_costs_one_connection_and_one_stateme
         let proxies = [Proxy::to(database.port), Proxy::to(database.port)];
         let first = Holder::on(&database, &["--holder", "first"]);
         let stage = Stage::new();
-        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
-        let second = Dlock::on(&database, ["exec", "-a", "init", "--holder", "second"])
-            .args(["--", "sh", "-c"])
-            .arg(r#"echo up > "$1"; read word < "$2""#)
-            .arg("sh")
-            .args([&ready, &go])
-            .start();
+        let exec = Dlock::typed(&database, "exec -a init --holder second");
+        let second = stage.launch(exec, r#"echo up > "$1"; read word < "$2""#);
         second.wait_for_output("; you are next");
         wait_for_waiters(&database, 1);
         let text = waiter(&database, &proxies[0]).start();
@@ -64,7 +58,7 @@ fn reminder_contains_the_present_holder_and_costs_one_connection_and_one_stateme
         terminal.enters("$dlock exec -a init -- echo ran");
         terminal.sees("s for init: held by first, 3 ahead");
         assert_eq!(first.end().status, Some(3));
-        assert_eq!(read_message(&ready), "up");
+        assert_eq!(stage.told(), "up");
 
         text.wait_for_output(": init is held by second (token ");
         let line = reminder(&text);
@@ -95,7 +89,7 @@ fn reminder_contains_the_present_holder_and_costs_one_connection_and_one_stateme
             let is_one_statement = packet.starts_with("SELECT ") && !packet.contains(';');
             assert!(is_one_statement, "{packet}");
         }
-        write_message(&go, "on");
+        stage.let_go("on");
         assert_eq!(second.wait().status, Some(0));
         terminal.sees("ran\r\n");
     });

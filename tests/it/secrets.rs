@@ -9,6 +9,7 @@ use mysql::prelude::Queryable;
 use mysql::{Row, Value};
 use testkit::cli_runner::{Dlock, Outcome};
 use testkit::command::Stage;
+use testkit::each_server::everywhere;
 use testkit::holder::Holder;
 use testkit::network::{local, refusing};
 use testkit::proxy::Port;
@@ -302,7 +303,7 @@ fn text_of_holders_and_of_other_programs_is_escaped() {
             "release -a init --yes",
             "release -a init --yes --resume",
         ] {
-            is_harmless(&Dlock::on(&database, words.split(' ')).run(), "pwned");
+            is_harmless(&Dlock::typed(&database, words).run(), "pwned");
         }
     });
 }
@@ -317,7 +318,7 @@ fn are_harmless(database: &Database, shown: &str) {
         ("exec -n -a init -- true", 75, None),
         ("exec -v -w 1ms -a init -- true", 75, None),
     ] {
-        let outcome = Dlock::on(database, words.split(' ')).run();
+        let outcome = Dlock::typed(database, words).run();
         assert_eq!(outcome.status, Some(status), "{words}: {outcome:#?}");
         // JSON has other escapes.
         let is_json = words.ends_with("json");
@@ -364,10 +365,9 @@ fn messages_of_servers_and_quoted_paths_and_names_are_escaped() {
         assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:#?}");
     }
     // A real server includes the name of the account in its error message.
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("text");
-        let outcome = Dlock::on(&database, ["status", "--user", "\u{202e}toor"]).run();
+    everywhere(|database| {
+        let outcome = Dlock::on(database, ["status", "--user", "\u{202e}toor"]).run();
         outcome.expect(77, "", r"\u{202e}toor");
         assert_harmless(&outcome.stderr);
-    }
+    });
 }

@@ -16,7 +16,6 @@ use testkit::browser::{Browser, Look};
 use testkit::cli_runner::{Dlock, Outcome, Running, eventually};
 use testkit::holder::Holder;
 use testkit::http::{Address, HttpResponse};
-use testkit::proxy::Proxy;
 use testkit::servers::{Database, Flavour, shared};
 
 /// A running `dlock serve`.
@@ -30,14 +29,6 @@ impl Page {
     #[track_caller]
     pub(crate) fn on(database: &Database, options: &[&str]) -> Self {
         Self::start(Dlock::on(database, ["serve", "--listen=127.0.0.1:0"]).args(options))
-    }
-
-    /// Serves the locks of `database`, which dlock reads through `proxy`.
-    #[track_caller]
-    fn through(proxy: &Proxy, database: &Database, interval: &str) -> Self {
-        let url = database.url_through(proxy.port());
-        let serve = Dlock::new(["serve", "--listen=127.0.0.1:0", "--interval", interval]);
-        Self::start(serve.env("DLOCK_URL", url))
     }
 
     /// Starts `dlock`, which serves the page on a TCP address or a Unix socket.
@@ -57,7 +48,6 @@ impl Page {
         Self { running, address }
     }
 
-    /// Opens `path` of the page in a browser.
     #[track_caller]
     fn view(&self, path: &str) -> Browser {
         let browser = Browser::start(Look::WIDE);
@@ -65,13 +55,11 @@ impl Page {
         browser
     }
 
-    /// Sends a GET request and returns the response.
     #[track_caller]
     pub(crate) fn get(&self, path: &str) -> HttpResponse {
         self.address.request("GET", path, &["Host: localhost"])
     }
 
-    /// Returns the JSON document at `path`.
     #[track_caller]
     pub(crate) fn json(&self, path: &str) -> Value {
         let response = self.get(path);
@@ -99,7 +87,6 @@ impl Page {
         });
     }
 
-    /// Ends `dlock serve`.
     #[track_caller]
     pub(crate) fn end(self) -> Outcome {
         self.running.signal("TERM");
@@ -115,7 +102,6 @@ fn database(flavour: Flavour) -> Database {
     database
 }
 
-/// Creates the free actions `PREFIX0`, `PREFIX1` and so on.
 #[track_caller]
 fn create_actions(database: &Database, prefix: &str, count: u32) {
     let rows: Vec<_> = (0..count)

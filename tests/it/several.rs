@@ -1,6 +1,7 @@
 //! Tests of `dlock exec` with several names: the command runs when all leases are held, and stops when one is lost.
 
 use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::each_server::everywhere;
 use testkit::holder::Holder;
 use testkit::on_each_flavour;
 use testkit::servers::{Database, Flavour, shared};
@@ -29,17 +30,6 @@ fn held(database: &Database) -> Vec<String> {
     database.rows(query)
 }
 
-/// Starts a run with `names` whose command runs until the test ends it.
-#[track_caller]
-fn holding(database: &Database, names: &[&str]) -> Holder {
-    let actions: Vec<String> = names
-        .iter()
-        .map(|name| format!("--action={name}"))
-        .collect();
-    let actions: Vec<&str> = actions.iter().map(String::as_str).collect();
-    Holder::on(database, &actions)
-}
-
 /// Returns a run that holds `api` and waits for `web`, which is held.
 fn waiter_for_web(database: &Database) -> Running {
     let waiter = several(database, &["api", "web"]);
@@ -50,29 +40,28 @@ fn waiter_for_web(database: &Database) -> Running {
 
 #[test]
 fn command_runs_under_all_leases_and_gets_a_token_for_each() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("several");
+    everywhere(|database| {
         let script = r#"echo "$DLOCK_ACTION $DLOCK_TOKEN"; echo "$DLOCK_TOKENS""#;
         let names = ["web", "a=b", "api"];
-        let outcome = several(&database, &names)
+        let outcome = several(database, &names)
             .args(["--", "sh", "-c", script])
             .run();
-        let [a, api, web] = tokens(&database, ["a=b", "api", "web"]);
+        let [a, api, web] = tokens(database, ["a=b", "api", "web"]);
         let printed = format!("a=b {a}\na=b={a}\napi={api}\nweb={web}\n");
         outcome.expect(0, &printed, "");
-        assert_eq!(held(&database), [""; 0], "{flavour}");
+        assert_eq!(held(database), [""; 0]);
         for name in names {
-            let history = Dlock::on(&database, ["history", name]).run().stdout;
-            assert!(history.contains("exit 0"), "{flavour}: {history}");
+            let history = Dlock::on(database, ["history", name]).run().stdout;
+            assert!(history.contains("exit 0"), "{history}");
         }
-    }
+    });
 }
 
 on_each_flavour!(waiter_for_the_second_name_holds_the_first_one_for_many_leases);
 fn waiter_for_the_second_name_holds_the_first_one_for_many_leases(flavour: Flavour) {
     let database = shared(flavour).database("several");
-    let holder = holding(&database, &["web"]);
-    let other = holding(&database, &["api"]);
+    let holder = Holder::on(&database, &["--action=web"]);
+    let other = Holder::on(&database, &["--action=api"]);
     let waiter = several(&database, &["web", "api"])
         .args(["--ttl=6s", "--", "echo", "both"])
         .start();
@@ -94,37 +83,36 @@ fn waiter_for_the_second_name_holds_the_first_one_for_many_leases(flavour: Flavo
 
 #[test]
 fn contender_that_does_not_get_all_leases_keeps_none() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("several");
-        let holder = holding(&database, &["web"]);
+    everywhere(|database| {
+        let holder = Holder::on(database, &["--action=web"]);
         for limit in ["--nonblock", "--wait=500ms"] {
-            several(&database, &["api", "web"])
+            several(database, &["api", "web"])
                 .args([limit, "--", "echo", "started"])
                 .expect(75, "", "web is held by");
-            assert_eq!(held(&database), ["web"], "{flavour}");
+            assert_eq!(held(database), ["web"]);
         }
         // A signal ends the wait in the same way.
-        let waiter = waiter_for_web(&database);
-        assert_eq!(held(&database), ["api", "web"], "{flavour}");
+        let waiter = waiter_for_web(database);
+        assert_eq!(held(database), ["api", "web"]);
         waiter.signal("TERM");
         waiter
             .wait()
             .expect(143, "", "while waiting for api and web");
-        assert_eq!(held(&database), ["web"], "{flavour}");
+        assert_eq!(held(database), ["web"]);
         // An operator revokes the first lease before the start.
-        let waiter = waiter_for_web(&database);
-        Dlock::on(&database, ["release", "-y", "api"]).expect(0, "", "is released");
+        let waiter = waiter_for_web(database);
+        Dlock::on(database, ["release", "-y", "api"]).expect(0, "", "is released");
         waiter.wait().expect(76, "", "lost api: ");
-        assert_eq!(held(&database), ["web"], "{flavour}");
+        assert_eq!(held(database), ["web"]);
         holder.end().expect(3, "", "");
-    }
+    });
 }
 
 #[test]
 fn loss_of_one_lease_stops_the_command_and_releases_the_others() {
     for lost in ["api", "web"] {
         let database = shared(Flavour::of_this_test()).database("several");
-        let run = holding(&database, &["api", "web"]);
+        let run = Holder::on(&database, &["--action=api", "--action=web"]);
         Dlock::on(&database, ["release", "-y", lost]).expect(0, "", "is released");
         run.running.wait().expect(76, "", &format!("lost {lost}: "));
         assert_eq!(held(&database), [""; 0]);
@@ -138,8 +126,7 @@ fn loss_of_one_lease_stops_the_command_and_releases_the_others() {
 
 #[test]
 fn contenders_with_names_in_opposite_order_do_not_wait_for_each_other() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("several");
+    everywhere(|database| {
         let sets = [
             ["a", "b"],
             ["b", "a"],
@@ -148,7 +135,7 @@ fn contenders_with_names_in_opposite_order_do_not_wait_for_each_other() {
             ["c", "a"],
             ["b", "c"],
         ];
-        let start = |names| several(&database, names).args(["--", "true"]).start();
+        let start = |names| several(database, names).args(["--", "true"]).start();
         let running: Vec<_> = sets
             .iter()
             .cycle()
@@ -157,10 +144,10 @@ fn contenders_with_names_in_opposite_order_do_not_wait_for_each_other() {
             .collect();
         for run in running {
             let outcome = run.wait();
-            assert_eq!(outcome.status, Some(0), "{flavour}: {outcome:?}");
+            assert_eq!(outcome.status, Some(0), "{outcome:?}");
         }
-        assert_eq!(held(&database), [""; 0], "{flavour}");
-    }
+        assert_eq!(held(database), [""; 0]);
+    });
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! Tests of leases with a limit above 1: `dlock exec --slots` and `--shared`.
 
 use std::time::{Duration, Instant};
-use testkit::cli_runner::eventually;
 
 use serde_json::{Value, json};
 use testkit::cli_runner::{Dlock, Running};
-use testkit::command::{Stage, read_message, write_message};
+use testkit::command::Stage;
+use testkit::each_server::everywhere;
 use testkit::holder::status;
 use testkit::on_each_flavour;
 use testkit::proxy::Proxy;
@@ -30,30 +30,25 @@ impl Held {
     /// Starts a run with `options` that has to wait.
     fn waiting(database: &Database, options: &[&str]) -> Self {
         let stage = Stage::new();
-        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
+        let exec = Dlock::typed(database, "exec init --ttl=3s").args(options);
         let script = r#"echo "$DLOCK_SLOT $DLOCK_TOKEN" > "$1"; read word < "$2"; exit 3"#;
-        let running = Dlock::on(database, ["exec", "init", "--ttl=3s"])
-            .args(options)
-            .args(["--", "sh", "-c", script, "sh"])
-            .args([&ready, &go])
-            .start();
+        let running = stage.launch(exec, script);
         Self { running, stage }
     }
 
     /// Waits until the command runs. Returns its slot and its token.
     #[track_caller]
     fn begins(&self) -> (u32, u64) {
-        let message = read_message(&self.stage.path("ready"));
+        let message = self.stage.told();
         let (slot, token) = message.split_once(' ').expect("two numbers");
         let slot = slot.parse().expect("a slot");
-        (slot, token.trim().parse().expect("a token"))
+        (slot, token.parse().expect("a token"))
     }
 
     #[track_caller]
     fn end(self) {
-        write_message(&self.stage.path("go"), "on");
-        let outcome = self.running.wait();
-        assert_eq!(outcome.status, Some(3), "{outcome:?}");
+        self.stage.let_go("on");
+        self.running.wait().exited(3);
     }
 }
 
@@ -70,69 +65,64 @@ fn held(database: &Database) -> u64 {
 
 #[track_caller]
 fn waits(database: &Database, count: u64) {
-    let query = "SELECT COUNT(*) FROM dlock_waiter";
-    eventually("the contenders wait", || {
-        database.value::<u64>(query) == count
-    });
+    database.wait_until(format!("COUNT(*)={count} FROM dlock_waiter"));
 }
 
 #[test]
 fn each_command_gets_the_smallest_free_slot_up_to_the_smallest_limit() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slots");
+    everywhere(|database| {
         let start = |wanted, options: &[&str]| {
-            let held = Held::waiting(&database, options);
-            assert_eq!(held.begins().0, wanted, "{flavour}");
+            let held = Held::waiting(database, options);
+            assert_eq!(held.begins().0, wanted);
             held
         };
         let one = start(1, &["--slots=3", "--holder=a"]);
         let two = start(2, &["--slots=2", "--holder=b"]);
-        is_refused(&database, &["--shared"], "(2 of 2 slots)");
-        is_refused(&database, &["--slots=9"], "(2 of 2 slots)");
-        is_refused(&database, &[], "init is held by");
+        is_refused(database, &["--shared"], "(2 of 2 slots)");
+        is_refused(database, &["--slots=9"], "(2 of 2 slots)");
+        is_refused(database, &[], "init is held by");
 
-        let lock = status(&database);
+        let lock = status(database);
         let holders = lock["holders"].as_array().expect("an array");
         let fields = ["slot", "slots", "holder", "session_alive"];
         let shown = |it: &Value| fields.map(|field| it[field].clone());
         let shown: Vec<_> = holders.iter().map(shown).collect();
         let wanted = json!([[1, 3, "a", true], [2, 2, "b", true]]);
-        assert_eq!(json!(shown), wanted, "{flavour}: {lock:#}");
+        assert_eq!(json!(shown), wanted, "{lock:#}");
         assert_eq!((&lock["slots"], &lock["holder"]), (&json!(2), &json!("a")));
-        let details = Dlock::on(&database, ["status", "init"]).run().stdout;
+        let details = Dlock::on(database, ["status", "init"]).run().stdout;
         for part in ["2 of 2 slots; all held and renewing", "1 of 3", "2 of 2"] {
-            assert!(details.contains(part), "{flavour}: {details}");
+            assert!(details.contains(part), "{details}");
         }
-        let list = Dlock::on(&database, ["list"]).run().stdout;
-        assert!(list.contains("a +1"), "{flavour}: {list}");
+        let list = Dlock::on(database, ["list"]).run().stdout;
+        assert!(list.contains("a +1"), "{list}");
 
         one.end();
-        let lock = status(&database);
-        assert_eq!(lock["holders"][0]["slot"], json!(2), "{flavour}: {lock:#}");
+        let lock = status(database);
+        assert_eq!(lock["holders"][0]["slot"], json!(2), "{lock:#}");
         let one = start(1, &["--shared"]);
         two.end();
         let two = start(2, &["--slots=3"]);
-        is_refused(&database, &["--slots=2"], "(2 of 3 slots)");
+        is_refused(database, &["--slots=2"], "(2 of 3 slots)");
         let three = start(3, &["--shared"]);
         [one, two, three].into_iter().for_each(Held::end);
-        let lock = status(&database);
+        let lock = status(database);
         let state = (&lock["state"], &lock["holders"]);
         assert_eq!(state, (&json!("free"), &json!([])));
         start(1, &[]).end();
-        is_free(&database);
+        is_free(database);
 
         // If the last holder could not free the record, it still says that leases are in slots.
         start(1, &["--shared"]).end();
         let idle = "UPDATE dlock_lock SET owner_id=REPEAT(CHAR(0),16),expires_at='9999-12-31'";
         database.run(idle);
-        assert_eq!(status(&database)["state"], json!("free"), "{flavour}");
-        let release = Dlock::on(&database, ["release", "init", "--yes"]).run();
-        release.expect(66, "", "there is nothing to release: init is free");
-        let wait = Dlock::on(&database, ["wait", "init", "--timeout=0"]);
-        wait.run().expect(0, "", "");
+        assert_eq!(status(database)["state"], json!("free"));
+        let free = "there is nothing to release: init is free";
+        Dlock::typed(database, "release init --yes").expect(66, "", free);
+        Dlock::typed(database, "wait init --timeout=0").expect(0, "", "");
         start(1, &[]).end();
-        is_free(&database);
-    }
+        is_free(database);
+    });
 }
 
 #[track_caller]
@@ -143,26 +133,25 @@ fn is_free(database: &Database) {
 
 #[test]
 fn contenders_with_different_limits_are_served_in_order() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slots");
-        let reader = Held::start(&database, &["--shared"]);
-        let writer = Held::waiting(&database, &[]);
-        waits(&database, 1);
+    everywhere(|database| {
+        let reader = Held::start(database, &["--shared"]);
+        let writer = Held::waiting(database, &[]);
+        waits(database, 1);
         let readers = [2, 3].map(|count| {
-            let waiting = Held::waiting(&database, &["--shared"]);
-            waits(&database, count);
+            let waiting = Held::waiting(database, &["--shared"]);
+            waits(database, count);
             waiting
         });
         reader.end();
         let (_, first) = writer.begins();
-        let beside = held(&database);
-        assert_eq!(beside, 0, "{flavour}: readers wait behind the writer");
+        let beside = held(database);
+        assert_eq!(beside, 0, "readers wait behind the writer");
         writer.end();
         let [(_, second), (_, third)] = readers.each_ref().map(Held::begins);
-        assert!(first < second.min(third) && second != third, "{flavour}");
+        assert!(first < second.min(third) && second != third);
         readers.into_iter().for_each(Held::end);
-        is_free(&database);
-    }
+        is_free(database);
+    });
 }
 
 on_each_flavour!(lease_of_a_dead_holder_is_taken_over_after_its_ttl);
@@ -199,21 +188,18 @@ fn lease_of_a_dead_holder_is_taken_over_after_its_ttl(flavour: Flavour) {
 /// Waits until the command of `held` is stopped because its lease is revoked.
 #[track_caller]
 fn is_stopped(held: Held) {
-    let outcome = held.running.wait();
-    assert_eq!(outcome.status, Some(76), "{outcome:?}");
-    assert!(outcome.stderr.contains("released by"), "{outcome:?}");
+    held.running.wait().expect(76, "", "released by");
 }
 
 #[test]
 fn release_names_a_slot_a_token_or_all_holders() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slots");
+    everywhere(|database| {
         let release = |options: &[&str]| {
-            let dlock = Dlock::on(&database, ["release", "init", "--yes", "--operator=ops"]);
-            dlock.args(options).run()
+            let release = Dlock::typed(database, "release init --yes --operator=ops");
+            release.args(options).run()
         };
         let [one, two, three] =
-            [(); 3].map(|()| Held::waiting(&database, &["--shared", "--ttl=1h"]));
+            [(); 3].map(|()| Held::waiting(database, &["--shared", "--ttl=1h"]));
         let [_, token, _] = [&one, &two, &three].map(Held::begins);
         let ambiguous = "init has 3 holders: add --slot N for one of them, or --all";
         release(&[]).expect(64, "", ambiguous);
@@ -227,60 +213,58 @@ fn release_names_a_slot_a_token_or_all_holders() {
         release(&["--all"]).expect(0, "", all);
         is_stopped(one);
         is_stopped(three);
-        is_free(&database);
-        let entries = runs(&database, &["init"]);
+        is_free(database);
+        let entries = runs(database, &["init"]);
         for (outcome, by) in [("revoked", json!("ops")), ("released", json!(null))] {
             let of_outcome = entries.iter().filter(|it| it["outcome"] == outcome);
             let slots = of_outcome.map(|it| (it["slot"].as_u64(), it["revoked_by"] == by));
             let mut slots: Vec<_> = slots.collect();
             slots.sort_unstable();
             let wanted = [1, 2, 3].map(|slot| (Some(slot), true));
-            assert_eq!(slots, wanted, "{flavour}: {entries:#?}");
+            assert_eq!(slots, wanted, "{entries:#?}");
         }
         release(&["--slot=1"]).expect(66, "", "there is nothing to release");
-        Held::start(&database, &["--slots=2"]).end();
-        Held::start(&database, &[]).end();
+        Held::start(database, &["--slots=2"]).end();
+        Held::start(database, &[]).end();
         let ended = "SELECT slot FROM dlock_history WHERE outcome='exited' ORDER BY token";
         let ended: Vec<Option<u32>> = database.rows(ended);
-        assert_eq!(ended, [Some(1), None], "{flavour}");
-    }
+        assert_eq!(ended, [Some(1), None]);
+    });
 }
 
 #[test]
 fn pause_revokes_all_slots_and_a_min_hold_keeps_each() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slots");
-        let held = [(); 2].map(|()| Held::start(&database, &["--slots=2", "--ttl=1h"]));
+    everywhere(|database| {
+        let held = [(); 2].map(|()| Held::start(database, &["--slots=2", "--ttl=1h"]));
         let release =
-            |option: &str| Dlock::on(&database, ["release", "init", "--yes", option]).run();
+            |option: &str| Dlock::on(database, ["release", "init", "--yes", option]).run();
         release("--pause=1h").expect(0, "", "init is paused for 1h");
         // The holders may still be stopping their commands.
         release("--resume").expect(0, "", "init is resumed");
         held.into_iter().for_each(is_stopped);
         release("--pause=1h").expect(0, "", "init is paused for 1h");
-        is_refused(&database, &["--slots=2"], "init is paused for another");
-        is_refused(&database, &[], "init is paused for another");
-        assert_eq!(status(&database)["state"], json!("paused"), "{flavour}");
+        is_refused(database, &["--slots=2"], "init is paused for another");
+        is_refused(database, &[], "init is paused for another");
+        assert_eq!(status(database)["state"], json!("paused"));
         release("--resume").expect(0, "", "init is resumed");
 
         // The rate limit of the manual: at most two runs within the time.
         let options = ["--slots=2", "--min-hold=1h"];
         for _ in 0..2 {
-            Held::start(&database, &options).end();
+            Held::start(database, &options).end();
         }
-        is_refused(&database, &options, "(2 of 2 slots)");
+        is_refused(database, &options, "(2 of 2 slots)");
         release("--slot=1").expect(0, "", "slot 1 of init is released");
-        Held::start(&database, &["--slots=2"]).end();
-    }
+        Held::start(database, &["--slots=2"]).end();
+    });
 }
 
 #[test]
 fn success_in_a_slot_counts_for_every_limit() {
-    for flavour in Flavour::ALL {
-        let database = shared(flavour).database("slots");
+    everywhere(|database| {
         for (name, once) in [("a", "--once=v1"), ("b", "--once-per=1h")] {
             let run = |limit: &[&str]| {
-                let dlock = Dlock::on(&database, ["exec", name, once]).args(limit);
+                let dlock = Dlock::on(database, ["exec", name, once]).args(limit);
                 dlock.args(["--", "echo", "ran"]).run()
             };
             run(&["--slots=2"]).expect(0, "ran\n", "");
@@ -288,7 +272,7 @@ fn success_in_a_slot_counts_for_every_limit() {
                 run(limit).expect(0, "", "not run again");
             }
         }
-    }
+    });
 }
 
 #[test]
@@ -334,9 +318,8 @@ fn waiter_for_room_is_served_although_the_server_waits_for_an_hour(flavour: Flav
     let database = shared(flavour).database("slots");
     let holders = [0, 1].map(|_| Held::start(&database, &["--slots=2"]));
     let proxy = Proxy::rewriting(database.port, "*POW(1.002,look)", "+3600           ");
-    let url = database.url_through(proxy.port());
-    let waiter = Dlock::on(&database, ["exec", "init", "--ttl=3s", "--", "true"]);
-    let waiter = waiter.env("DLOCK_URL", url).start();
+    let proxied = database.through(proxy.port());
+    let waiter = Dlock::typed(&proxied, "exec init --ttl=3s -- true").start();
     let sleeps = format!(
         "COUNT(*)>0 FROM {SESSIONS} AS s WHERE info LIKE '%SELECT look FROM %' AND id<>CONNECTION_ID()"
     );

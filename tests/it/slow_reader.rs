@@ -13,9 +13,9 @@ use serde_json::Value;
 use testkit::cli_runner::{Dlock, PATIENCE, Running, eventually};
 use testkit::command::{Stage, write_message};
 use testkit::compiler::preload;
-use testkit::holder::{Holder, is_free, renewals};
+use testkit::holder::{Holder, is_free, renewals, wait_renewals};
 use testkit::proxy::{Fault, Kind, Proxy};
-use testkit::servers::{Flavour, shared};
+use testkit::servers::database;
 use testkit::terminal::{CTRL_Q, CTRL_S, Terminal};
 
 use crate::logs::messages;
@@ -42,19 +42,16 @@ fn full_pipe() -> (PipeReader, Stdio, usize) {
 
 #[test]
 fn full_stderr_pipe_with_messages_about_failed_renewals_delays_no_renewal_signal_or_release() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("slow_reader");
+    let database = database();
     let proxy = Proxy::to(database.port);
     let (_reader, stderr, _) = full_pipe();
-    let dlock = Dlock::new(["exec", "-v", "--log-format=json"])
-        .env("DLOCK_URL", database.url_through(proxy.port()))
-        .stderr(stderr);
-    let mut holder = Holder::start(dlock, &[TTL]);
+    let dlock = Dlock::typed(&database.through(proxy.port()), "exec -v --log-format=json");
+    let mut holder = Holder::start(dlock.stderr(stderr), &[TTL]);
     for _ in 0..LONG {
         let before = renewals(&database);
         proxy.next(Kind::Renew, Fault::Reset).wait();
         eventually("the lease is renewed again", || {
-            assert!(!holder.running.is_over(), "{flavour}: the lease was lost");
+            assert!(!holder.running.is_over(), "the lease was lost");
             renewals(&database) > before
         });
     }
@@ -62,53 +59,37 @@ fn full_stderr_pipe_with_messages_about_failed_renewals_delays_no_renewal_signal
     holder.running.signal("TERM");
     let outcome = holder.running.wait();
     let took = sent.elapsed();
-    assert_eq!(outcome.status, Some(128 + 15), "{flavour}: {outcome:#?}");
-    assert!(took < EXIT_LIMIT, "{flavour}: {took:?}");
-    assert!(is_free(&database), "{flavour}");
-}
-
-/// Types the key that stops the output, and waits until the terminal accepts no output.
-fn stop_output(terminal: &mut Terminal) {
-    let line = format!("/proc/{}/fd/2", terminal.leader());
-    let line = File::options().write(true).open(line);
-    let line = line.expect("the terminal can be opened");
-    terminal.types(CTRL_S);
-    eventually("the terminal accepts no output", || !takes_text(&line));
-}
-
-fn takes_text(line: &File) -> bool {
-    let mut polled = [PollFd::new(line, PollFlags::OUT)];
-    let at_once = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    poll(&mut polled, Some(&at_once)).expect("the terminal can be polled") == 1
+    assert_eq!(outcome.status, Some(128 + 15), "{outcome:#?}");
+    assert!(took < EXIT_LIMIT, "{took:?}");
+    assert!(is_free(&database));
 }
 
 #[test]
 fn stopped_terminal_delays_no_renewal_and_shows_all_messages_in_order_when_it_is_resumed() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("slow_reader");
+    let database = database();
     let holder = Holder::on(&database, &["--holder=web-1"]);
     let stage = Stage::new();
     let go = stage.fifo("go");
-    let words = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "init", "-v", TTL];
-    let words = words
-        .into_iter()
-        .chain(["--", "sh", "-c", r#"read word < "$0""#]);
-    let words = words.chain([go.to_str().expect("the path is UTF-8")]);
+    let script = format!("read word < {}", go.display());
+    let dlock = [env!("CARGO_BIN_EXE_dlock"), "exec", "-a", "init", "-v", TTL];
+    let words = [&dlock[..], &["--", "sh", "-c", &script]].concat();
     let mut terminal = Terminal::with(&database, words);
     terminal.sees("init is held by web-1");
-    stop_output(&mut terminal);
-    assert_eq!(holder.end().status, Some(3), "{flavour}");
-    eventually("the waiter holds the lock", || !is_free(&database));
-    let before = renewals(&database);
-    eventually("the lease is renewed", || {
-        renewals(&database) >= before + LONG
+    let line = format!("/proc/{}/fd/2", terminal.leader());
+    let line = File::options().write(true).open(line);
+    let line = line.expect("the terminal can be opened");
+    terminal.types(CTRL_S);
+    let mut polled = [PollFd::new(&line, PollFlags::OUT)];
+    eventually("the terminal accepts no output", || {
+        let ready = poll(&mut polled, Some(&Timespec::default()));
+        ready.expect("the terminal can be polled") == 0
     });
+    assert_eq!(holder.end().status, Some(3));
+    eventually("the waiter holds the lock", || !is_free(&database));
+    wait_renewals(&database, LONG);
     terminal.types(CTRL_Q);
     write_message(&go, "on");
-    assert_eq!(terminal.ends(), Some(0), "{flavour}");
+    assert_eq!(terminal.ends(), Some(0));
     let screen = terminal.screen().to_owned();
     let after = |text: &str| screen.find(text).unwrap_or_else(|| panic!("{screen:?}"));
     assert!(
@@ -117,14 +98,13 @@ fn stopped_terminal_delays_no_renewal_and_shows_all_messages_in_order_when_it_is
     );
     assert!(after("exited with 0") < after("is released"), "{screen:?}");
     let line = screen.find("\r\u{1b}[Kdlock: acquired init in");
-    assert!(line.is_some(), "{flavour}: {screen:?}");
+    assert!(line.is_some(), "{screen:?}");
 }
 
 #[test]
 fn resumed_reader_gets_the_number_of_dropped_messages() {
     const SENT: usize = 600;
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("slow_reader");
+    let database = database();
     let (reader, stderr, size) = full_pipe();
     let exec = ["exec", "-v", "--log-format=json"];
     // The holder renews the lease only after the end of the test, and looks for no sessions of the command, so it prints
@@ -144,8 +124,8 @@ fn resumed_reader_gets_the_number_of_dropped_messages() {
         }
         read.push(message);
     };
-    assert_eq!(missing["level"], "error", "{flavour}");
-    assert_eq!(missing["action"], "init", "{flavour}");
+    assert_eq!(missing["level"], "error");
+    assert_eq!(missing["action"], "init");
     let text = missing["message"]
         .as_str()
         .expect("the message is a string");
@@ -154,11 +134,11 @@ fn resumed_reader_gets_the_number_of_dropped_messages() {
         .and_then(|count| count.parse().ok())
         .unwrap_or_else(|| panic!("{text:?}"));
     let is = |message: &Value, event: &str| message["event"] == event;
-    assert!(is(&read[0], "connected"), "{flavour}: {read:?}");
-    assert!(is(&read[1], "granted"), "{flavour}: {read:?}");
+    assert!(is(&read[0], "connected"), "{read:?}");
+    assert!(is(&read[1], "granted"), "{read:?}");
     assert!(read[2..].iter().all(|message| is(message, "signal")));
 
-    assert_eq!(holder.end().status, Some(3), "{flavour}");
+    assert_eq!(holder.end().status, Some(3));
     let rest: Vec<String> = lines.iter().collect();
     let mut rest = messages(&(rest.join("\n") + "\n"));
     // Messages about the most recent signals may still arrive, because the monitor reports signals asynchronously.
@@ -166,10 +146,10 @@ fn resumed_reader_gets_the_number_of_dropped_messages() {
     rest.retain(|message| !is(message, "signal"));
     // A test of `src/report/stderr.rs` shows that the count is exact. Here, dlock may have dropped other messages too.
     let unread = SENT - (read.len() - 2) - late;
-    assert!(count >= unread && unread > 0, "{flavour}: {count} {unread}");
-    assert!(is(&rest[0], "ended"), "{flavour}: {rest:?}");
-    assert!(is(&rest[1], "released"), "{flavour}: {rest:?}");
-    assert_eq!(rest.len(), 2, "{flavour}: {rest:?}");
+    assert!(count >= unread && unread > 0, "{count} {unread}");
+    assert!(is(&rest[0], "ended"), "{rest:?}");
+    assert!(is(&rest[1], "released"), "{rest:?}");
+    assert_eq!(rest.len(), 2, "{rest:?}");
 }
 
 /// Sends a harmless signal and waits until dlock has received the signal. The kernel would merge two pending copies of
@@ -204,8 +184,7 @@ fn lines(reader: PipeReader, filling: usize) -> Receiver<String> {
 
 #[test]
 fn unread_last_message_does_not_block_the_exit() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("slow_reader");
+    let database = database();
     let holder = Holder::on(&database, &[]);
     for words in [
         &["exec", "-a", "init", "-w", "50ms", "--", "true"][..],
@@ -213,20 +192,19 @@ fn unread_last_message_does_not_block_the_exit() {
     ] {
         let (_reader, stderr, _) = full_pipe();
         let outcome = Dlock::on(&database, words).stderr(stderr).run();
-        assert_eq!(outcome.status, Some(75), "{flavour}: {words:?}");
+        assert_eq!(outcome.status, Some(75), "{words:?}");
     }
     holder.end();
 }
 
 #[test]
 fn closed_stderr_does_not_fail_the_run() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("slow_reader");
+    let database = database();
     let (reader, writer) = pipe().expect("a pipe can be created");
     drop(reader);
     let dlock = Dlock::on(&database, ["exec", "-v"]).stderr(writer.into());
-    assert_eq!(Holder::start(dlock, &[]).end().status, Some(3), "{flavour}");
-    assert!(is_free(&database), "{flavour}");
+    assert_eq!(Holder::start(dlock, &[]).end().status, Some(3));
+    assert!(is_free(&database));
 }
 
 /// The source of a library whose `statx` never returns for the file `$HANGS`, as on a dead network disk.
@@ -247,8 +225,7 @@ const HANGING: &str = r#"
 
 #[test]
 fn hung_heartbeat_file_does_not_delay_the_command() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("slow_reader");
+    let database = database();
     let stage = Stage::new();
     let file = stage.path("heartbeat");
     let dlock = Dlock::on(&database, ["exec"])
@@ -256,8 +233,8 @@ fn hung_heartbeat_file_does_not_delay_the_command() {
         .env("HANGS", &file);
     let option = format!("--heartbeat-file={}", file.display());
     let holder = Holder::start(dlock, &["--ttl=30s", &option]);
-    assert_eq!(holder.end().status, Some(3), "{flavour}");
-    assert!(is_free(&database), "{flavour}");
+    assert_eq!(holder.end().status, Some(3));
+    assert!(is_free(&database));
 }
 
 /// The source of a library that resolves `db.test` to 127.0.0.1. The resolver does not return while the file `$HANGS`
@@ -282,8 +259,7 @@ pub(crate) const RESOLVER: &str = r#"
 
 #[test]
 fn hung_resolver_delays_no_signal_or_deadline() {
-    let flavour = Flavour::of_this_test();
-    let database = shared(flavour).database("slow_reader");
+    let database = database();
     let proxy = Proxy::to(database.port);
     let url = database.url_through(proxy.port());
     let url = url.replace("127.0.0.1", "db.test") + "?ssl-mode=disabled";
@@ -306,12 +282,6 @@ fn hung_resolver_delays_no_signal_or_deadline() {
 
     let holder = start();
     holder.running.signal("TERM");
-    let outcome = holder.running.wait();
-    assert_eq!(outcome.status, Some(128 + 15), "{flavour}: {outcome:#?}");
-    assert!(outcome.stderr.contains("cannot release init"), "{flavour}");
-
-    let holder = start();
-    let outcome = holder.running.wait();
-    assert_eq!(outcome.status, Some(76), "{flavour}: {outcome:#?}");
-    assert!(outcome.stderr.contains("cannot keep init"), "{flavour}");
+    holder.running.wait().expect(143, "", "cannot release init");
+    start().running.wait().expect(76, "", "cannot keep init");
 }

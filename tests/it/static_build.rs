@@ -66,6 +66,5 @@ fn static_dlock_keeps_the_lock_and_the_inherited_descriptors() {
     let read = |path: &Path| fs::read_to_string(path).expect("the command wrote the file");
     assert_eq!(read(&report), "held=75\n/etc/passwd\n", "{flavour}");
     assert_eq!(read(&appended), "eight\n", "{flavour}");
-    let status = Dlock::on(&database, ["status", "--check", "init"]);
-    status.run().expect(0, "", "");
+    Dlock::typed(&database, "status --check init").expect(0, "", "");
 }

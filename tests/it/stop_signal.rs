@@ -59,9 +59,7 @@ fn sigint_lets_the_client_of_the_server_kill_its_own_statement(flavour: Flavour)
     );
     fs::write(&file, text).expect("the file can be written");
     // On a busy machine, a client needs seconds to react to a signal.
-    let exec = ["exec", "-a", "init", "--ttl", "20s", "--stop-signal", "INT"];
-    let running = Dlock::on(&database, exec)
-        .arg("--")
+    let running = Dlock::typed(&database, "exec -a init --ttl 20s --stop-signal INT --")
         .arg(flavour.client())
         .arg(format!("--defaults-file={}", file.display()))
         .args(["-e", "SELECT SLEEP(60)"])

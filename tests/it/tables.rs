@@ -13,8 +13,7 @@ fn two_jobs(flavour: Flavour) -> Database {
     let database = shared(flavour).database("tables");
     for action in ["job-10", "job-2"] {
         let exec = Dlock::on(&database, ["exec", "-a", action, "--note", NOTE]);
-        let exec = exec.args(["--", "sh", "-c", "exit 3"]).run();
-        exec.expect(3, "", "");
+        exec.args(["--", "sh", "-c", "exit 3"]).expect(3, "", "");
     }
     let hold = "UPDATE dlock_lock SET owner_id=REPEAT('x',16),server='elsewhere',\
                 renewed_at=UTC_TIMESTAMP(6),expires_at=UTC_TIMESTAMP(6)+INTERVAL 1 HOUR";

@@ -2,23 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 
-/// The English and the Chinese README.
-fn both() -> [String; 2] {
-    ["README.md", "README.zh-CN.md"].map(|name| {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
-        fs::read_to_string(path).unwrap_or_else(|error| panic!("{name}: {error}"))
-    })
-}
+use testkit::repository;
 
-/// Returns the code blocks of a document, and its other text.
-fn parts(document: &str) -> (Vec<&str>, String) {
-    let pieces: Vec<&str> = document.split("\n```").collect();
-    let blocks = pieces.iter().skip(1).step_by(2).copied().collect();
-    let prose: Vec<&str> = pieces.iter().step_by(2).copied().collect();
-    (blocks, prose.join("\n"))
-}
+use crate::pages::prose_and_code;
 
 /// Returns the text that is marked as code: commands, options, variables, files and SQL.
 fn code(prose: &str) -> BTreeSet<String> {
@@ -60,10 +47,12 @@ fn headings(prose: &str) -> Vec<usize> {
 
 #[test]
 fn the_chinese_readme_has_the_sections_commands_options_numbers_and_links_of_the_english_one() {
-    let documents = both();
-    let [english, chinese] = documents.each_ref().map(|document| parts(document));
-    assert_eq!(chinese.0, english.0, "the blocks of code");
-    let [english, chinese] = [english.1, chinese.1];
+    let [english, chinese] = ["README.md", "README.zh-CN.md"].map(|name| {
+        let page = fs::read_to_string(repository().join(name));
+        prose_and_code(&page.expect("the page exists"))
+    });
+    assert_eq!(chinese.1, english.1, "the blocks of code");
+    let [english, chinese] = [english.0, chinese.0];
     assert!(headings(&english).len() > 10, "{:?}", headings(&english));
     assert_eq!(headings(&chinese), headings(&english));
     assert!(code(&english).len() > 25, "{:?}", code(&english));

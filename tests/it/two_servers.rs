@@ -4,11 +4,10 @@
 use std::thread;
 
 use testkit::cli_runner::Dlock;
-use testkit::command::{Stage, read_message};
+use testkit::command::Stage;
 use testkit::proxy::{AcceptMode, Flow, Proxy};
 use testkit::servers::{Database, Flavour, shared};
 
-/// The two servers, each behind a proxy.
 struct Scene {
     databases: [Database; 2],
     proxies: [Proxy; 2],
@@ -21,33 +20,22 @@ impl Scene {
         Self { databases, proxies }
     }
 
-    /// Runs a command under both leases, runs `fault`, and asserts that dlock stops the command.
+    /// Runs a command under both leases, runs `fault`, and asserts that dlock stops the command and releases both locks.
     #[track_caller]
-    fn stops_after(&self, name: &str, fault: impl FnOnce()) {
-        let stage = Stage::new();
-        let (ready, life) = (stage.fifo("ready"), stage.fifo("life"));
+    fn stops_after(&self, fault: impl FnOnce()) {
         let [first, second] =
             [0, 1].map(|number| self.databases[number].url_through(self.proxies[number].port()));
-        let running = Dlock::new(["exec", "both", "--ttl=6s", "--url", &first, "--"])
+        let both = Dlock::new(["exec", "both", "--ttl=6s", "--url", &first, "--"])
             .arg(env!("CARGO_BIN_EXE_dlock"))
-            .args(["exec", "both", "--ttl=6s", "--url", &second, "--"])
-            .args(["sh", "-c", r#"echo up > "$1"; read word < "$2""#, "sh"])
-            .arg(&ready)
-            .arg(&life)
-            .start();
-        assert_eq!(read_message(&ready), "up");
+            .args(["exec", "both", "--ttl=6s", "--url", &second]);
+        let stage = Stage::new();
+        let running = stage.start(both, r#"echo up > "$1"; read word < "$2""#);
         fault();
-        let outcome = running.wait();
-        assert_eq!(outcome.status, Some(76), "{name}: {outcome:?}");
-        self.are_free();
-    }
-
-    /// Asserts that both locks can be acquired.
-    #[track_caller]
-    fn are_free(&self) {
+        running.wait().exited(76);
         for database in &self.databases {
-            let next = ["exec", "both", "--ttl=6s", "--", "true"];
-            assert_eq!(Dlock::on(database, next).run().status, Some(0));
+            Dlock::typed(database, "exec both --ttl=6s -- true")
+                .run()
+                .exited(0);
         }
     }
 }
@@ -60,18 +48,18 @@ fn command_under_two_servers_stops_when_one_of_them_revokes_its_lease_or_fails()
             scope.spawn(move || {
                 let scene = Scene::new();
                 let proxy = &scene.proxies[number];
-                scene.stops_after("revoked", || {
-                    let release = ["release", "both", "--yes"];
-                    let released = Dlock::on(&scene.databases[number], release).run();
-                    assert_eq!(released.status, Some(0), "{released:?}");
+                scene.stops_after(|| {
+                    Dlock::typed(&scene.databases[number], "release both --yes")
+                        .run()
+                        .exited(0);
                 });
-                scene.stops_after("refused", || {
+                scene.stops_after(|| {
                     proxy.door(AcceptMode::Refused);
                     proxy.reset();
                 });
                 proxy.door(AcceptMode::Open);
                 // The server accepts connections and never responds.
-                scene.stops_after("frozen", || {
+                scene.stops_after(|| {
                     proxy.both(Flow::Hold);
                     proxy.door(AcceptMode::Silent);
                 });

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::thread;
 
 use testkit::cli_runner::{Dlock, Running};
-use testkit::command::{Stage, read_message, write_message};
+use testkit::command::Stage;
 use testkit::on_each_flavour;
 use testkit::proxy::{Fault, Kind, Proxy};
 use testkit::servers::{Database, Flavour, shared};
@@ -17,9 +17,6 @@ const RECORDS: [&[&str]; 4] = [
     &["--once-per=1h"],
     &["--once-per=1h", "--history=0"],
 ];
-
-/// Reports that it runs, and succeeds after `$3` seconds when the test says so.
-const COMMAND: &str = r#"echo > "$1"; sleep "$3"; read word < "$2""#;
 
 /// The success of the later holder.
 const SUCCEEDED: &str = ",succeeded_token=token,succeeded_at=UTC_TIMESTAMP(6),succeeded_by='other'";
@@ -48,16 +45,10 @@ impl Scene {
         let proxy = Proxy::to(database.port);
         let action = format!("behind-{}", proxy.port());
         let stage = Stage::new();
-        let (ready, go) = (stage.fifo("ready"), stage.fifo("go"));
         // The holder must not notice the loss at a renewal, so renewals are rare.
-        let holder = Dlock::new(["exec", "-v", "-a", &action, "--ttl", "5m"])
-            .env("DLOCK_URL", database.url_through(proxy.port()))
-            .args(options)
-            .args(["--", "sh", "-c", COMMAND, "sh"])
-            .args([&ready, &go])
-            .arg(seconds)
-            .start();
-        read_message(&ready);
+        let exec = Dlock::typed(&database.through(proxy.port()), "exec -v --ttl 5m -a");
+        let script = format!(r#"echo > "$1"; sleep {seconds}; read word < "$2""#);
+        let holder = stage.start(exec.arg(&action).args(options), &script);
         Self {
             database: database.clone(),
             action,
@@ -77,10 +68,6 @@ impl Scene {
         );
         self.database.run(lose);
     }
-
-    fn finish_command(&self) {
-        write_message(&self.stage.path("go"), "on");
-    }
 }
 
 on_each_flavour!(a_lost_lease_is_no_success_if_the_release_could_not_be_sent_at_first);
@@ -92,7 +79,7 @@ fn a_lost_lease_is_no_success_if_the_release_could_not_be_sent_at_first(flavour:
         thread::spawn(move || closed.incoming().for_each(drop));
         scene.proxy.retarget(port);
         scene.proxy.reset();
-        scene.finish_command();
+        scene.stage.let_go("on");
         scene.holder.wait_for_output("the command exited with 0");
         // At least one of these connections is the one of a release.
         let connections = scene.proxy.connections();
@@ -107,7 +94,7 @@ fn a_lost_lease_is_no_success_if_the_release_was_lost_at_first(flavour: Flavour)
     for_all(flavour, |scene| {
         let case = scene.proxy.next(Kind::Release, Fault::Reset);
         scene.lose_grant();
-        scene.finish_command();
+        scene.stage.let_go("on");
         case.wait();
     });
 }
@@ -120,7 +107,7 @@ fn a_success_whose_response_was_lost_is_a_success() {
         for options in RECORDS {
             let scene = Scene::new(&database, options, "0", "");
             let case = scene.proxy.next(Kind::Release, Fault::ResetAfter);
-            scene.finish_command();
+            scene.stage.let_go("on");
             case.wait();
             scene.lose_grant();
             let outcome = scene.holder.wait();

@@ -80,7 +80,7 @@ fn tables_that_are_too_old_or_too_new_are_refused_and_not_changed() {
         let before = definitions(&database);
         let new = "the tables need a dlock with schema version 4 or later, but this dlock has 3: use a newer dlock";
         for words in [exec, "status", "setup"] {
-            Dlock::on(&database, words.split(' ')).expect(78, "", new);
+            Dlock::typed(&database, words).expect(78, "", new);
         }
         assert_eq!(definitions(&database), before, "{flavour}");
         assert_eq!(recorded(&database), [(4, 4)], "{flavour}");
@@ -93,7 +93,7 @@ fn tables_that_are_too_old_or_too_new_are_refused_and_not_changed() {
 fn tables_without_one_version_are_not_used_and_setup_changes_no_row() {
     on_each(|flavour| {
         let database = set_up(flavour);
-        let run = |words: &str| Dlock::on(&database, words.split(' ')).run();
+        let run = |words: &str| Dlock::typed(&database, words).run();
         let exec = "exec -a init -- echo ran";
         run(exec).expect(0, "ran\n", "");
         let rows = || -> Vec<(Vec<u8>, u64, Option<Vec<u8>>)> {
@@ -170,7 +170,7 @@ fn an_older_program_works_with_columns_that_it_does_not_know() {
             ("status init", "free", ""),
             ("history init", "exit 0", ""),
         ] {
-            let outcome = Dlock::on(&database, words.split(' ')).run();
+            let outcome = Dlock::typed(&database, words).run();
             let is_printed = match words {
                 "status init" | "history init" => outcome.stdout.contains(stdout),
                 _ => outcome.stdout == stdout && outcome.stderr.contains(stderr),

@@ -14,15 +14,9 @@ struct Scene {
 
 impl Scene {
     fn on(flavour: Flavour) -> Self {
-        let server = shared(flavour);
-        let database = server.database("wait");
-        let mut reader = server.database("reader");
-        let grant = format!(
-            "GRANT SELECT ON `{}`.* TO '{}'@'%'",
-            database.name, reader.user
-        );
-        server.run(grant);
-        reader.name.clone_from(&database.name);
+        let database = shared(flavour).database("wait");
+        let reader = database.account("reader");
+        reader.grant(&format!("SELECT ON `{}`.*", reader.name));
         Self { database, reader }
     }
 
@@ -30,7 +24,6 @@ impl Scene {
         Holder::on(&self.database, &["--holder=web-1"])
     }
 
-    /// Runs `dlock exec init` with the option `once` and this command.
     fn exec(&self, once: &str, command: &str) -> Outcome {
         Dlock::on(&self.database, ["exec", "init", once, "--", command]).run()
     }
@@ -56,8 +49,7 @@ fn read_only_account_waits_until_the_action_is_free() {
         holder.end().expect(3, "", "");
         assert_eq!(waiter.wait().status, Some(0));
         scene.wait(&["-a", "init"]).expect(0, "", "");
-        let never = scene.wait(&["never"]).run();
-        never.expect(0, "", "never is unknown");
+        scene.wait(&["never"]).expect(0, "", "never is unknown");
     });
 }
 
@@ -95,10 +87,8 @@ fn wait_ends_at_its_timeout_or_on_a_signal() {
         }
         // The timeout ends a slow request too.
         let proxy = Proxy::to(scene.reader.port);
-        let waiter = scene
-            .wait(&["init", "--timeout=1500ms"])
-            .env("DLOCK_URL", scene.reader.url_through(proxy.port()))
-            .start();
+        let proxied = scene.reader.through(proxy.port());
+        let waiter = Dlock::typed(&proxied, "wait init --timeout=1500ms").start();
         waiter.wait_for_output("waiting: ");
         proxy.responses(Flow::Hold);
         gave_up(waiter.wait());
@@ -126,10 +116,8 @@ fn wait_reconnects_and_exits_69_if_the_server_is_unreachable() {
         admin.run(format!("KILL {}", sessions[0]));
         holder.end().expect(3, "", "");
         assert_eq!(waiter.wait().status, Some(0));
-        scene
-            .wait(&["init", "--connect-timeout=0"])
-            .env("DLOCK_URL", scene.reader.url_through(1))
-            .expect(69, "", "cannot reach 127.0.0.1:1");
+        let unreachable = Dlock::typed(&scene.reader.through(1), "wait init --connect-timeout=0");
+        unreachable.expect(69, "", "cannot reach 127.0.0.1:1");
     });
 }
 

@@ -4,7 +4,6 @@ use testkit::holder::Holder;
 use testkit::servers::{Flavour, shared};
 use testkit::terminal::Terminal;
 
-/// The sequence that erases the line.
 const ERASE: &str = "\r\x1b[K";
 
 /// A label that does not fit into 40 columns.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use testkit::cli_runner::{Dlock, eventually};
-use testkit::command::write_message;
 use testkit::holder::status;
 use testkit::proxy::{AcceptMode, Case, Fault, Kind, error_packet};
 
@@ -40,14 +39,6 @@ fn grant_and_shut(scene: &Scene, response: Vec<u8>) -> Case {
     scene.proxy.next(Kind::TryAcquire, Fault::Alter(alter))
 }
 
-/// Waits until a waiter is the queue head.
-#[track_caller]
-fn wait_for_queue_head(scene: &Scene) {
-    let waiters = format!("session_id=IS_USED_LOCK({QUEUE_LOCK}) AND polls=0");
-    let condition = format!("COUNT(*)=1 FROM dlock_waiter WHERE {waiters}");
-    scene.database.wait_until(condition);
-}
-
 /// A contender that receives an error instead of its grant reconnects shortly before the granted lease expires. The
 /// contender must not treat the row with its owner id as a new grant, because a rival takes the lease over when it has
 /// expired by the server's clock.
@@ -73,14 +64,13 @@ fn error_response_to_a_grant_never_starts_a_command_on_an_old_lease() {
         let late = late.arg(&go).start();
         granted.wait();
         let rival = scene.contender();
-        wait_for_queue_head(scene);
-        eventually("the lease has nearly expired", || {
-            let nearly = "expires_at<UTC_TIMESTAMP(6)+INTERVAL 3500000 MICROSECOND";
-            scene
-                .database
-                .value::<u64>(format!("SELECT {nearly} FROM dlock_lock"))
-                == 1
-        });
+        // A waiter is the queue head.
+        scene.database.wait_until(format!(
+            "COUNT(*)=1 FROM dlock_waiter WHERE session_id=IS_USED_LOCK({QUEUE_LOCK}) AND polls=0"
+        ));
+        // The lease has nearly expired.
+        let nearly = "expires_at<UTC_TIMESTAMP(6)+INTERVAL 3500000 MICROSECOND FROM dlock_lock";
+        scene.database.wait_until(nearly);
         scene.proxy.door(AcceptMode::Open);
         assert_eq!(rival.wait().status, Some(0), "{name}");
         no_overlap(scene, name);
@@ -104,8 +94,8 @@ fn contender_whose_unknown_grant_was_revoked_limits_its_requests_and_is_granted_
         let late = scene.faulty("late", &["--connect-timeout", "1m"], "exit 4");
         let mut late = late.start();
         granted.wait();
-        let release = Dlock::on(&scene.database, ["release", "-a", "init", "--yes"]).run();
-        assert_eq!(release.status, Some(0), "{release:#?}");
+        let release = Dlock::typed(&scene.database, "release -a init --yes");
+        release.run().exited(0);
 
         let asked = || -> usize { KINDS.iter().map(|kind| scene.proxy.asked(*kind)).sum() };
         let before = asked();
@@ -145,10 +135,9 @@ fn holder_whose_grant_response_was_lost_hands_over_to_a_waiter() {
         let began = Instant::now();
         let lock = status(&scene.database);
         assert_eq!(lock["session_alive"], true, "{name}: {lock}");
-        let has_queue_lock = format!(
+        let has_queue_lock: Option<u64> = scene.database.value(format!(
             "SELECT has_queue_lock=1 AND session_id=IS_USED_LOCK({QUEUE_LOCK}) FROM dlock_lock"
-        );
-        let has_queue_lock: Option<u64> = scene.database.value(&has_queue_lock);
+        ));
         assert_eq!(has_queue_lock, Some(1), "{name}");
         let contender = scene.contender();
         scene.queued();
@@ -159,7 +148,7 @@ fn holder_whose_grant_response_was_lost_hands_over_to_a_waiter() {
         });
         // Only the hand-off can start the contender, because the proxy holds the release until the contender has ended.
         let release = scene.proxy.every(Kind::Release, Fault::HoldRequest);
-        write_message(&holder.stage.path("go"), "on");
+        holder.stage.let_go("on");
         release.wait();
         assert_eq!(contender.wait().status, Some(0), "{name}");
         release.let_go();

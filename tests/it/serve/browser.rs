@@ -83,7 +83,7 @@ fn stale_mark_says_why_the_page_has_no_later_state() {
     let database = database(Flavour::of_this_test());
     let holder = Holder::on(&database, &["--ttl=1h"]);
     let proxy = Proxy::to(database.port);
-    let page = Page::through(&proxy, &database, "200ms");
+    let page = Page::on(&database.through(proxy.port()), &["--interval=200ms"]);
     let browser = page.view("");
     browser.shows(&cell(2), "held");
     assert_eq!(browser.text("#stale"), "");
@@ -145,8 +145,7 @@ fn details_are_requested_when_the_user_looks_and_again_if_they_do_not_arrive() {
          new MutationObserver(() => marks.push([element('detail-error').textContent, element('facts').textContent])) \
              .observe(element('detail-error'), { childList: true, subtree: true })",
     );
-    let waiter = ["exec", "-a", "init", "--holder=web-2", "--", "sleep", "600"];
-    let _waiter = Dlock::on(&database, waiter).start();
+    let _waiter = Dlock::typed(&database, "exec -a init --holder=web-2 -- sleep 600").start();
     assert_eq!(holder.end().status, Some(3));
     browser.shows("#facts", "web-2");
     let first = browser.run("return marks[0]");

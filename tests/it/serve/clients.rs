@@ -22,7 +22,6 @@ const KERNEL_BUFFERS: usize = 5 << 20;
 /// Number of clients that do not read the document that they request.
 const SLOW_READERS: usize = 5;
 
-/// Returns true if the server has ended the connection.
 fn has_ended(stream: &mut Box<dyn Stream>) -> bool {
     match stream.read(&mut [0; 4096]) {
         Ok(count) => count == 0,

@@ -47,7 +47,7 @@ fn overview_is_sent_again_only_after_a_change() {
 fn all_viewers_share_one_query_per_interval_and_nobody_else_causes_one() {
     let database = database(Flavour::of_this_test());
     let proxy = Proxy::to(database.port);
-    let page = Page::through(&proxy, &database, "300ms");
+    let page = Page::on(&database.through(proxy.port()), &["--interval=300ms"]);
     let (start, before) = (Instant::now(), proxy.asked(Kind::Get));
     // All viewers ask again and again.
     thread::scope(|scope| {
@@ -84,7 +84,7 @@ fn page_starts_and_survives_without_the_database_and_says_why_without_secrets() 
     let proxy = Proxy::to(database.port);
     proxy.door(AcceptMode::Refused);
     // A page with a long interval recovers soon after an outage.
-    let hourly = Page::through(&proxy, &database, "1h");
+    let hourly = Page::on(&database.through(proxy.port()), &["--interval=1h"]);
     hourly.running.wait_for_output("cannot reach 127.0.0.1:");
     let response = hourly.get("/overview.json");
     let outage = (503, "the database does not respond");
@@ -93,7 +93,7 @@ fn page_starts_and_survives_without_the_database_and_says_why_without_secrets() 
     hourly.becomes("/status.json", 200);
     drop(hourly);
 
-    let page = Page::through(&proxy, &database, "200ms");
+    let page = Page::on(&database.through(proxy.port()), &["--interval=200ms"]);
     let is_up = |number: u8| {
         let metrics = page.get("/metrics").body;
         let up = format!("\ndlock_up {number}\n");
@@ -154,8 +154,7 @@ fn action_document_follows_the_runs_of_the_action() {
         // The command does what the page says.
         let command = document["commands"][0]["line"].as_str().expect("a line");
         let words = command.strip_prefix("dlock ").expect("a command of dlock");
-        let outcome = Dlock::on(&database, words.split(' ')).run();
-        assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+        Dlock::typed(&database, words).run().exited(0);
     }
 }
 
@@ -165,7 +164,7 @@ fn viewers_of_one_lock_share_the_query_for_its_runs() {
     let database = database(Flavour::of_this_test());
     let proxy = Proxy::to(database.port);
     // The records are read at the start.
-    let page = Page::through(&proxy, &database, "1h");
+    let page = Page::on(&database.through(proxy.port()), &["--interval=1h"]);
     let before = proxy.asked(Kind::Get);
     let sockets = page.sockets();
     // The requests arrive while the database does not respond.

@@ -81,10 +81,8 @@ fn updates_keep_the_selection_and_the_focus() {
     assert_eq!(focus, json!([true, "Copy: dlock status init"]));
 }
 
-/// The key Enter.
 pub(super) const ENTER: &str = "\u{e007}";
 
-/// The key Esc.
 pub(super) const ESCAPE: &str = "\u{e00c}";
 
 #[test]

@@ -26,8 +26,7 @@ fn unix_socket_is_replaced_if_its_process_has_ended_and_removed_at_the_end() {
     assert_eq!(page.json("/status.json")["locks"][0]["action"], "init");
     Dlock::on(&database, serve).expect(78, "", "Address already in use");
     page.get("/healthz");
-    let outcome = page.end();
-    assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+    page.end().exited(0);
     assert!(!path.exists());
 }
 
@@ -60,8 +59,7 @@ fn umask_lets_the_group_connect_and_an_ignored_signal_stays_ignored() {
     // Signal n is bit n - 1, and SIGHUP is 1.
     assert_eq!(ignored & 1, 1, "{status}");
     running.signal("INT");
-    let outcome = running.wait();
-    assert_eq!(outcome.status, Some(0), "{outcome:#?}");
+    running.wait().exited(0);
 }
 
 #[test]

@@ -44,9 +44,7 @@ fn responses_have_security_headers_and_no_text_about_the_connection() {
     }
     // The document has the form of the subcommand's output.
     let served = page.json("/status.json");
-    let printed = Dlock::on(&database, ["status", "--all", "--json"])
-        .run()
-        .stdout;
+    let printed = Dlock::typed(&database, "status --all --json").run().stdout;
     let printed: Value = serde_json::from_str(&printed).expect("JSON");
     let keys = |value: &Value| -> Vec<String> {
         let object = value.as_object().expect("an object");

@@ -3,16 +3,15 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use testkit::cli_runner::{Dlock, eventually};
+use testkit::cli_runner::Dlock;
 use testkit::command::Stage;
 use testkit::holder::Holder;
-use testkit::servers::{Database, Flavour};
+use testkit::servers::Flavour;
 
 use crate::faults::on_each;
 
 use super::{next, recorded, set_up};
 
-/// Number of grants on each of the two servers.
 const GRANTS: usize = 150;
 
 /// Number of contenders that run each program. Each contender repeats `exec` until the number of grants is reached.
@@ -22,15 +21,6 @@ const CONTENDERS: usize = 4;
 const ALONE: &str = r#"set -C; : > "$1" && exec rm "$1""#;
 
 const EXEC: [&str; 6] = ["exec", "-q", "-a", "init", "--history", "100000"];
-
-/// Returns the number of entries in the history that a program of `version` has recorded.
-#[track_caller]
-fn recorded_by(database: &Database, version: u32) -> usize {
-    let count = format!(
-        "SELECT COUNT(DISTINCT token) FROM dlock_history WHERE recorder={version} AND outcome='exited'"
-    );
-    database.value(count)
-}
 
 #[test]
 fn two_schema_versions_share_the_grants_of_an_action_without_overlap() {
@@ -62,11 +52,8 @@ fn compete(flavour: Flavour) {
     let [by_old, by_new]: [usize; 2] = thread::scope(|scope| {
         let mut contenders = [Vec::new(), Vec::new()];
         contenders[0].extend((0..CONTENDERS).map(|_| scope.spawn(move || contend(false))));
-        eventually("all contenders wait", || {
-            database.value::<usize>("SELECT COUNT(*) FROM dlock_waiter") == CONTENDERS
-        });
-        let setup = next(database, ["setup"]).run();
-        setup.expect(0, "", "upgraded from schema version 3 to 4");
+        database.wait_until(format!("COUNT(*)={CONTENDERS} FROM dlock_waiter"));
+        next(database, ["setup"]).expect(0, "", "upgraded from schema version 3 to 4");
         contenders[1].extend((0..CONTENDERS).map(|_| scope.spawn(move || contend(true))));
         holder.end().expect(3, "", "");
         contenders.map(|program| {
@@ -80,7 +67,11 @@ fn compete(flavour: Flavour) {
     // Waiters are served in order, so each program gets about half of the grants.
     let least = by_old.min(by_new);
     assert!(least > GRANTS / 5, "{flavour}: {by_old} and {by_new}");
-    let granted = [3, 4].map(|version| recorded_by(database, version));
+    let granted: [usize; 2] = [3, 4].map(|version| {
+        database.value(format!(
+            "SELECT COUNT(DISTINCT token) FROM dlock_history WHERE recorder={version} AND outcome='exited'"
+        ))
+    });
     assert_eq!(granted, [by_old + 1, by_new], "{flavour}");
     assert_eq!(recorded(database), [(4, 1)], "{flavour}");
 }

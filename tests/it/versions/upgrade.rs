@@ -1,7 +1,6 @@
 //! `dlock setup` upgrades the tables in place.
 
 use std::thread;
-use testkit::cli_runner::eventually;
 
 use mysql::Conn;
 use mysql::prelude::Queryable;
@@ -20,10 +19,9 @@ const COLUMN: &str = "ALTER TABLE dlock_history ADD COLUMN recorder TINYINT NOT 
 #[track_caller]
 fn executes(database: &Database, start: &str) {
     let user = &database.user;
-    let count = format!(
-        "SELECT COUNT(*) FROM {SESSIONS} AS p WHERE user='{user}' AND info LIKE '{start}%'"
-    );
-    eventually(start, || database.value::<u64>(&count) == 1);
+    database.wait_until(format!(
+        "COUNT(*)=1 FROM {SESSIONS} AS p WHERE user='{user}' AND info LIKE '{start}%'"
+    ));
 }
 
 /// Starts a transaction and reads `dlock_history` in it, so that the table cannot be altered until the transaction
@@ -67,8 +65,7 @@ fn setups_at_once_all_succeed_and_continue_an_interrupted_upgrade() {
         // The state after a crash of setup: the server has committed the new column, but not the new version.
         database.run("UPDATE dlock_schema SET version=3");
         let exec = next(&database, ["exec", "-a", "init", "--", "echo", "ran"]);
-        let advice = "run dlock setup with this version of dlock";
-        exec.expect(78, "", advice);
+        exec.expect(78, "", "run dlock setup with this version of dlock");
         let setup = || next(&database, ["setup"]).run();
         setup().expect(0, "", "upgraded from schema version 3 to 4");
         is_upgraded(&database, flavour);
@@ -82,17 +79,15 @@ fn setup_waits_for_a_transaction_while_holders_continue() {
         let database = set_up(flavour);
         let before = definitions(&database);
         let transaction = transaction(&database);
-        let setup = next(&database, ["setup"]).run();
         let why = "a transaction of another session is using the table";
-        setup.expect(69, "", why);
+        next(&database, ["setup"]).expect(69, "", why);
         assert_eq!(definitions(&database), before, "{flavour}");
         assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
 
         let setup = next(&database, ["setup"]).start();
         executes(&database, "ALTER TABLE dlock_history");
         // The release of this run inserts into the table.
-        let exec = ["exec", "-a", "init", "--", "echo", "ran"];
-        Dlock::on(&database, exec).expect(0, "ran\n", "");
+        Dlock::typed(&database, "exec -a init -- echo ran").expect(0, "ran\n", "");
         drop(transaction);
         setup.wait().expect(0, "", "from schema version 3 to 4");
         is_upgraded(&database, flavour);
@@ -140,14 +135,12 @@ fn first_execs_of_two_versions_leave_usable_tables() {
 /// Returns the lines that the next program prints with `setup --print` and that `select` selects.
 #[track_caller]
 fn printed(database: &Database, select: impl Fn(&str) -> Option<String>) -> Vec<String> {
-    let outcome = next(database, ["setup", "--print"]).run();
-    assert_eq!(outcome.status, Some(0), "{outcome:?}");
+    let outcome = next(database, ["setup", "--print"]).run().exited(0);
     let lines: Vec<String> = outcome.stdout.lines().filter_map(select).collect();
     assert!(!lines.is_empty(), "{outcome:?}");
     lines
 }
 
-/// Changes the tables to those of schema version 1.
 #[track_caller]
 fn downgrade(database: &Database) {
     database.run(
@@ -167,8 +160,7 @@ fn tables_of_earlier_versions_are_upgraded_to_the_present_version() {
         let exec = || Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"]).run();
         let is_upgraded_from = |version| {
             let upgraded = format!("upgraded from schema version {version} to 3");
-            let setup = Dlock::on(&database, ["setup"]).run();
-            setup.expect(0, "", &upgraded);
+            Dlock::typed(&database, "setup").expect(0, "", &upgraded);
             assert_eq!(recorded(&database), [(3, 1)], "{flavour}");
             assert_eq!(definitions(&database), before, "{flavour}");
             exec().expect(0, "ran\n", "");
@@ -184,13 +176,13 @@ fn tables_of_earlier_versions_are_upgraded_to_the_present_version() {
         is_upgraded_from(1);
 
         // The tables of version 2 have no slots. An exclusive lease needs none.
-        database.run("DROP TABLE dlock_slot");
-        database.run("ALTER TABLE dlock_history DROP COLUMN slot");
-        database.run("UPDATE dlock_schema SET version=2");
+        database.run(
+            "DROP TABLE dlock_slot;ALTER TABLE dlock_history DROP COLUMN slot;\
+             UPDATE dlock_schema SET version=2",
+        );
         exec().expect(0, "ran\n", "");
-        let shared = ["exec", "init", "--shared", "--", "true"];
-        let shared = Dlock::on(&database, shared).run();
-        shared.expect(78, "", "have schema version 2: run dlock setup");
+        let advice = "have schema version 2: run dlock setup";
+        Dlock::typed(&database, "exec init --shared -- true").expect(78, "", advice);
         let tables: Vec<String> = database.rows("SHOW TABLES LIKE 'dlock_slot'");
         assert_eq!(tables, [""; 0], "{flavour}");
         is_upgraded_from(2);

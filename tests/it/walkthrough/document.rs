@@ -38,7 +38,6 @@ pub(super) const DOCUMENTS: [Document; 2] = [
 ];
 
 impl Document {
-    /// Returns the names of all blocks in the document, sorted.
     pub(super) fn names(&self) -> Vec<String> {
         let text = self.text();
         let [before, after, _] = self.marks;
@@ -78,7 +77,6 @@ impl Document {
         blocks.iter().filter(is_shown)
     }
 
-    /// Replaces the text of each block in the document with the text in `blocks`.
     pub(super) fn write(&self, blocks: &[Block]) {
         let mut text = self.text();
         for Block { name, text: block } in self.shown(blocks) {

@@ -79,7 +79,6 @@ impl FakeHosts {
         self
     }
 
-    /// Starts `line` on `host`, as the user `deploy`.
     pub(super) fn user_starts(&self, host: &'static str, line: &str) -> Session {
         self.start(host, line, &format!("{host}$ "))
     }
@@ -118,7 +117,6 @@ impl FakeHosts {
         assert_eq!(read_message(&self.stage.path("ready")), "up");
     }
 
-    /// Starts a holder on web-1 and a waiter on web-2.
     #[track_caller]
     pub(super) fn holder_and_next(&self) -> [Session; 2] {
         let holder = self.user_starts("web-1", EXEC);
@@ -202,7 +200,6 @@ impl Session {
         self.typed + &outcome.stderr
     }
 
-    /// Waits until a signal has killed the process.
     #[track_caller]
     pub(super) fn dies(self) {
         assert_eq!(self.running.wait().status, None, "{}", self.typed);

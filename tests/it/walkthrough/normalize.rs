@@ -6,13 +6,11 @@
 
 use std::collections::BTreeMap;
 
-/// Units of durations in the output.
 const UNITS: [&str; 8] = ["us", "ms", "s", "m", "h", "day", "days", "ns"];
 
 /// Number of digits of a token. A token is a number of microseconds since 1970.
 const TOKEN: usize = 16;
 
-/// Normalizes the blocks of one run.
 pub(super) fn normalized<'a>(blocks: impl Iterator<Item = &'a str> + Clone) -> Vec<String> {
     let mut replacements = Replacements::default();
     for text in blocks.clone() {
@@ -23,7 +21,6 @@ pub(super) fn normalized<'a>(blocks: impl Iterator<Item = &'a str> + Clone) -> V
         .collect()
 }
 
-/// The replacements for tokens and process ids of one run.
 #[derive(Default)]
 struct Replacements(BTreeMap<String, String>);
 
@@ -49,7 +46,8 @@ impl Replacements {
                 false => self.line(line),
             };
             // The number of repeated reminders depends on the duration of the run.
-            let is_repeated = is_reminder(&line) && result.last() == Some(&line);
+            let is_repeated = (line.ends_with("you are next") || line.ends_with("ahead of you"))
+                && result.last() == Some(&line);
             if !is_repeated && !line.contains("still waiting after") {
                 result.push(line);
             }
@@ -109,10 +107,6 @@ fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {
 fn is_typed(line: &str) -> bool {
     let typed = line.split_once("$ ");
     typed.is_some_and(|(host, _)| !host.contains(' '))
-}
-
-fn is_reminder(line: &str) -> bool {
-    line.ends_with("you are next") || line.ends_with("ahead of you")
 }
 
 fn is_number(word: &str) -> bool {

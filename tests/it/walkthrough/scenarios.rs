@@ -5,10 +5,8 @@ use testkit::servers::Flavour;
 use super::Block;
 use super::fake_hosts::{EXEC, FakeHosts};
 
-/// All scenarios.
 pub(super) const ALL: [fn(Flavour) -> Vec<Block>; 5] = [hangs, frozen, dead, maintenance, down];
 
-/// The first line that an operator types.
 const STATUS: &str = "dlock status init";
 
 /// A ttl that is long enough for a test on a busy machine to observe each event before the lease expires.
@@ -129,7 +127,6 @@ fn maintenance(flavour: Flavour) -> Vec<Block> {
     ]
 }
 
-/// The server is down.
 fn down(flavour: Flavour) -> Vec<Block> {
     let hosts = FakeHosts::with(flavour, "30s").with_server_down();
     let status = hosts.operator_runs(STATUS, 69);
