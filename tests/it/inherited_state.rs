@@ -172,7 +172,6 @@ fn signal_blocked_at_start_stays_blocked_and_a_second_signal_kills_the_command()
             fs::read_to_string(format!("/proc/{command}/status")).expect("the command is alive");
         status.contains("ShdPnd:\t0000000000004000")
     });
-    dlock.signal("TERM");
-    dlock.wait().exited(137);
+    dlock.wait_after("TERM").exited(137);
     Dlock::on(&database, ["exec", "-n", "-a", "init", "--", "true"]).expect(0, "", "");
 }

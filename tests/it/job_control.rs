@@ -44,8 +44,7 @@ fn read_status_command(stage: &Stage, options: &str) -> String {
 /// Asserts that the last command of the shell on `terminal` had the exit status `status`.
 #[track_caller]
 fn has_status(terminal: &mut Terminal, status: i32) {
-    terminal.prompts();
-    terminal.enters("echo status=$?");
+    terminal.prompts().enters("echo status=$?");
     terminal.sees(&format!("status={status}"));
 }
 
@@ -75,8 +74,7 @@ fn signal_keys_size_changes_and_an_earlier_alarm_reach_the_command_once() {
         terminal.types(key);
         recorder.got(number);
     }
-    terminal.prompts();
-    terminal.enters("fg");
+    terminal.prompts().enters("fg");
     recorder.got(CONT);
     terminal.becomes(132, 50);
     // dlock may send its own SIGCONT later.
@@ -104,8 +102,7 @@ fn command_reads_from_a_terminal_without_dev_tty() {
     let database = database();
     let script = r#"mount -t tmpfs tmpfs /dev && exec "$dlock" exec -a init -- sh -c 'read -r line; echo "<$line>"'"#;
     let mut terminal = Terminal::with(&database, ["unshare", "--mount", "sh", "-c", script]);
-    terminal.enters("typed");
-    terminal.sees("<typed>");
+    terminal.enters("typed").sees("<typed>");
     assert_eq!(terminal.ends(), Some(0));
 }
 
@@ -133,8 +130,7 @@ fn ctrl_z_stops_dlock_and_command_and_fg_or_bg_resumes_them() {
     for (resume, count) in [("fg", 1), ("bg", 2)] {
         terminal.types(CTRL_Z);
         terminal.sees("dlock is stopped and cannot renew init; the command is ended in 2");
-        terminal.sees("Stopped");
-        terminal.prompts();
+        terminal.sees("Stopped").prompts();
         eventually("the command is stopped", || state(&command) == 'T');
         terminal.enters(resume);
         eventually("the command is resumed", || state(&command) != 'T');
@@ -144,8 +140,7 @@ fn ctrl_z_stops_dlock_and_command_and_fg_or_bg_resumes_them() {
             forwarded.count() == count
         });
     }
-    terminal.prompts();
-    terminal.enters("fg");
+    terminal.prompts().enters("fg");
     eventually("the job is in the foreground", || {
         let stat = fs::read_to_string(format!("/proc/{command}/stat")).expect("the command runs");
         // The third and sixth words after the name are the process group, and that in the foreground of the terminal.
@@ -155,8 +150,7 @@ fn ctrl_z_stops_dlock_and_command_and_fg_or_bg_resumes_them() {
     });
     // The holder still has the lock because dlock renewed the lease in time.
     let other = ["exec", "-n", "-a", "init", "--", "echo", "ran"];
-    let other = Dlock::on(&database, other).run();
-    other.expect(75, "", "init is held by");
+    Dlock::on(&database, other).expect(75, "", "init is held by");
     write_message(&stage.path("go"), "4");
     has_status(&mut terminal, 4);
 }
@@ -171,8 +165,7 @@ fn command_stopped_longer_than_its_lease_is_killed_and_fg_reports_the_loss() {
     read_message(&stage.path("ready"));
     // The command keeps the witness locked.
     assert!(!witness.is_alone());
-    terminal.types(CTRL_Z);
-    terminal.prompts();
+    terminal.types(CTRL_Z).prompts();
     let next = witness.checked_by(Dlock::typed(&database, "exec -a init"));
     next.expect(0, "alone\n", "init is held by");
     terminal.enters("fg");
@@ -195,10 +188,8 @@ fn ctrl_c_ends_a_waiter_and_ctrl_z_stops_a_waiter_until_fg() {
     assert!(!terminal.screen().contains("ran"));
 
     waits(&mut terminal);
-    terminal.types(CTRL_Z);
-    terminal.prompts();
-    terminal.enters("fg");
-    terminal.sees("s for init: held by ");
+    terminal.types(CTRL_Z).prompts();
+    terminal.enters("fg").sees("s for init: held by ");
     holder.end().expect(3, "", "");
     // dlock erases its message about waiting before the command prints.
     terminal.sees("\r\x1b[Kran");
@@ -210,8 +201,7 @@ fn command_reads_the_terminal_and_changes_its_settings_as_without_dlock() {
     // A message in the background does not stop dlock.
     terminal
         .enters("stty tostop; $dlock exec -v -a init -- sh -c 'exit 7' & wait $!; echo status=$?");
-    terminal.sees("status=7");
-    terminal.enters("stty -tostop");
+    terminal.sees("status=7").enters("stty -tostop");
     // A command in the background that reads the terminal stops until fg.
     terminal.enters(r#"$dlock exec -a init -- sh -c 'read word; echo "<$word>"' & "#);
     // The shell reports a stopped job when it prints the next prompt.
@@ -219,19 +209,15 @@ fn command_reads_the_terminal_and_changes_its_settings_as_without_dlock() {
         terminal.enters("");
         terminal.screen().contains("Stopped")
     });
-    terminal.enters("fg");
-    terminal.sees("dlock exec");
-    terminal.enters("hello");
-    terminal.sees("<hello>");
+    terminal.enters("fg").sees("dlock exec");
+    terminal.enters("hello").sees("<hello>");
     has_status(&mut terminal, 0);
 
     terminal.enters(
         r#"$dlock exec -a init -- sh -c 'stty -echo; echo pass''word:; read w; stty echo; echo "${#w} letters"'"#,
     );
     terminal.sees("password:");
-    terminal.enters("secret");
-    terminal.sees("6 letters");
-    terminal.prompts();
+    terminal.enters("secret").sees("6 letters").prompts();
     assert!(!terminal.screen().contains("secret"));
 
     terminal.enters(
@@ -239,12 +225,8 @@ fn command_reads_the_terminal_and_changes_its_settings_as_without_dlock() {
     );
     terminal.sees("keys:");
     // With these settings, Ctrl-C sends no signal, and the command reads the key. dlock keeps the settings.
-    terminal.types(CTRL_C);
-    terminal.sees("03");
-    terminal.prompts();
-    terminal.enters("stty -a");
-    terminal.sees("-icanon");
-    terminal.sees("-echo ");
+    terminal.types(CTRL_C).sees("03").prompts();
+    terminal.enters("stty -a").sees("-icanon").sees("-echo ");
 }
 
 #[test]

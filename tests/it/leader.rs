@@ -170,8 +170,7 @@ fn follower_waits_on_the_server_and_prints_each_leader() {
         eventually("the follower waits again", || waiting(&database) == 1);
         second.signal("TERM");
         printed(&follower, "B\n\n");
-        follower.signal("TERM");
-        let printed = follower.wait().stdout;
+        let printed = follower.wait_after("TERM").stdout;
         // Between two leaders there may be a moment without one.
         let leaders: Vec<&str> = printed.lines().filter(|line| !line.is_empty()).collect();
         assert_eq!(leaders, ["A", "B"], "{printed}");
@@ -188,8 +187,7 @@ fn many_followers_wait_for_a_leader_that_has_reconnected_until_it_is_revoked() {
         let stubborn = r#"trap "" TERM; echo up >&2; while :; do sleep 1; done"#;
         let exec = "exec init --holder=A --ttl=60s --grace=30s -- sh -c";
         let exec = Dlock::typed(&database.through(proxy.port()), exec);
-        let mut holder = exec.arg(stubborn).start();
-        holder.wait_for_output("up");
+        let mut holder = exec.arg(stubborn).start_until("up");
         let followers: Vec<_> = (0..8).map(|_| follower(&database, &[])).collect();
         eventually("all followers wait", || waiting(&database) == 8);
         proxy.reset();

@@ -54,8 +54,7 @@ fn command_is_stopped_before_a_lease_that_cannot_be_renewed_expires() {
     // If the server stops responding before the release, the release only adds a message.
     let (holder, _) = start(&database, "exit 5");
     signal(server.pid(), "STOP");
-    holder.signal("TERM");
-    let outcome = holder.wait();
+    let outcome = holder.wait_after("TERM");
     signal(server.pid(), "CONT");
     outcome.expect(5, "term\n", "cannot release init: ");
 }

@@ -206,8 +206,7 @@ fn failures_before_a_run_are_json() {
         }
     }
     run("status --log-format=xml").expect(64, "", "[possible values: text, json]");
-    let text = run("status --log-format=text --no-such-option");
-    text.expect(64, "", "error: unexpected argument");
+    run("status --log-format=text --no-such-option").expect(64, "", "error: unexpected argument");
     let help = run("status -h").stdout;
     assert!(help.starts_with("Show holders and waiters"), "{help}");
 }

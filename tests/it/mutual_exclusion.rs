@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::thread;
 
 use testkit::cli_runner::Dlock;
@@ -32,12 +31,8 @@ fn twenty_locked_processes_lose_no_increment() {
     for series in Series::ALL {
         let database = shared(series).database("count");
         let total = count_with(|counter| {
-            Dlock::on(
-                &database,
-                ["exec", "-a", "count", "--", "sh", "-c", INCREMENT, "sh"],
-            )
-            .arg(counter)
-            .run();
+            let exec = Dlock::typed(&database, "exec -a count -- sh -c");
+            exec.args([INCREMENT, "sh"]).arg(counter).run();
         });
         assert_eq!(total, CONTENDERS, "{series}");
     }
@@ -48,11 +43,8 @@ fn twenty_locked_processes_lose_no_increment() {
 #[test]
 fn twenty_unlocked_processes_lose_increments() {
     let total = count_with(|counter| {
-        let status = Command::new("sh")
-            .args(["-c", INCREMENT, "sh"])
-            .arg(counter)
-            .status();
-        assert!(status.expect("sh runs").success());
+        let sh = Dlock::of(Path::new("sh"), ["-c", INCREMENT, "sh"]);
+        sh.arg(counter).run().exited(0);
     });
     assert!(total < CONTENDERS, "{total} of {CONTENDERS}");
 }

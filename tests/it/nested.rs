@@ -74,8 +74,7 @@ fn nested_command_replaces_its_dlock_and_inherits_signals_and_streams() {
     );
     let (running, parent) = stage.start_told(exec(&database, &["-a", "init"]), &script);
     assert_eq!(parent, "lease-monitor");
-    running.signal("TERM");
-    running.wait().exited(9);
+    running.wait_after("TERM").exited(9);
 
     // stdin is closed in the outer command, so stdin must also be closed in the inner command. The test compares
     // only the last 8 digits of the masks, which contain the standard signals. The C library uses some of the other

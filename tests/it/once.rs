@@ -162,8 +162,7 @@ fn once_waiters_exit_0_when_the_holder_succeeds() {
         let no_locks = Proxy::rewriting(replicas.database.port, "GET_LOCK", "GET_LOCX");
         let url = replicas.database.url_through(no_locks.port());
         let poller = replicas.replica(&["--once=v1", "-v"], "waiter", 3);
-        let poller = poller.env("DLOCK_URL", &url).start();
-        poller.wait_for_output("by polling");
+        let poller = poller.env("DLOCK_URL", &url).start_until("by polling");
         waiters.push(poller);
         replicas.stage.let_go("0");
         holder.wait().expect(0, "", "");
@@ -211,8 +210,7 @@ fn killed_once_holder_is_replaced_by_a_waiter_that_runs(flavour: Flavour) {
     replicas.wait_for_waiters(6);
     holder.crash();
     for waiter in waiters.drain(2..4) {
-        waiter.signal("TERM");
-        assert_eq!(waiter.wait().status, Some(143));
+        assert_eq!(waiter.wait_after("TERM").status, Some(143));
     }
     for waiter in waiters {
         assert_eq!(waiter.wait().status, Some(0));

@@ -41,8 +41,7 @@ fn name_is_an_option_or_an_argument_and_overrides_the_variable() {
     }
     let check = r#""$0" check "$DLOCK_ACTION""#;
     let check = Dlock::on(&database, ["exec", "init", "--", "sh", "-c", check]);
-    let check = check.arg(env!("CARGO_BIN_EXE_dlock"));
-    check.run().expect(0, "", "");
+    check.arg(env!("CARGO_BIN_EXE_dlock")).expect(0, "", "");
 }
 
 #[test]
@@ -55,8 +54,7 @@ fn option_on_the_command_line_overrides_the_variables_that_contradict_it() {
         ["--once", "--once-per=1h"].map(|it| format!("exec -q init {it} -- echo ran"));
     run(&once, "DLOCK_OPT_ONCE_PER", "1h").expect(0, "ran\n", "");
     run(&per, "DLOCK_OPT_ONCE", "other").expect(0, "", "");
-    let pause = run("release init --pause=1h --yes", "DLOCK_OPT_RESUME", "true");
-    pause.expect(0, "", "paused for 1h");
+    run("release init --pause=1h --yes", "DLOCK_OPT_RESUME", "true").expect(0, "", "paused for 1h");
     run("status --check init", "DLOCK_OPT_WATCH", "1s").expect(75, "", "");
     let started = Instant::now();
     let waited = Dlock::on(&database, "exec -v init --wait=300ms -- true".split(' '))

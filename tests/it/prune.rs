@@ -134,8 +134,7 @@ fn prune_asks_at_a_terminal_and_needs_an_age() {
         let mut terminal = Terminal::shell(&database);
         terminal.enters("$dlock prune --older-than 30d");
         terminal.sees("remove 1 lock with their history?");
-        terminal.enters(typed);
-        terminal.sees(wanted);
+        terminal.enters(typed).sees(wanted);
     }
     prune(&database, &[]).expect(64, "", "--older-than");
     for age in ["59m", "0s", "200y"] {

@@ -165,8 +165,7 @@ fn waiters_are_granted_in_order_and_those_that_left_or_died_are_skipped(series: 
     let is_removed = (0..10).any(|number| {
         let name = format!("leaver-{number}");
         let leaver = queue.enqueue(&[&name]).remove(0);
-        leaver.signal("TERM");
-        leaver.wait().expect(143, "", "while waiting for init");
+        (leaver.wait_after("TERM")).expect(143, "", "while waiting for init");
         queue.count(&format!("dlock_waiter WHERE holder='{name}'")) == 0
     });
     assert!(is_removed, "{series}: a waiter that leaves keeps its entry");
@@ -246,8 +245,7 @@ fn waiters_are_all_granted_after_a_server_restart_and_a_contender_waits_for_a_se
     assert_eq!(all, names, "{flavour}");
 
     signal(server.pid(), "KILL");
-    let early = queue.contender("early", &[]).start();
-    early.wait_for_output("trying again");
+    let early = queue.contender("early", &[]).start_until("trying again");
     server.restart();
     early.wait().expect(0, "", "trying again");
 }
@@ -263,8 +261,7 @@ fn frozen_holder_and_waiter_are_passed_and_report_it_when_resumed(flavour: Flavo
     holder.signal("STOP");
     expect_success(waiters);
     assert_eq!(queue.served(), ["a", "c", "d"], "{flavour}");
-    holder.signal("CONT");
-    holder.wait().exited(76);
+    holder.wait_after("CONT").exited(76);
     frozen.signal("CONT");
     expect_success(vec![frozen]);
     assert_eq!(queue.served(), ["a", "c", "d", "b"], "{flavour}");

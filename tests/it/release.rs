@@ -68,8 +68,7 @@ fn revoked_lease_of_a_frozen_holder_is_not_granted_before_it_expires(flavour: Fl
     assert_eq!(seen["diagnosis"], "revoked", "{seen}");
     release(database, &[]).expect(0, "", "init is released: released by alice");
     next.wait().expect(0, "alone\n", "init is held by");
-    holder.running.signal("CONT");
-    holder.running.wait().expect(76, "", "cannot keep init: ");
+    (holder.running.wait_after("CONT")).expect(76, "", "cannot keep init: ");
     // The contender that took over does not record the run again.
     let wanted = [("exited", Some(0)), ("revoked", None), ("released", None)];
     assert_eq!(endings(&runs(database, &[])), wanted);
@@ -115,10 +114,9 @@ fn paused_action_is_not_granted_until_it_is_resumed() {
         assert_eq!(seen["operator"], "alice", "{seen}");
         let table = Dlock::on(database, ["status"]).run().stdout;
         assert!(table.contains("by alice (reason: it hangs)"), "{table}");
-        let waiter = Dlock::on(database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
-        waiter.wait_for_output("init is paused for another 59m");
-        let free = Dlock::on(database, ["wait", "init"]).start();
-        free.wait_for_output("init is paused for another");
+        let waiter = Dlock::on(database, ["exec", "-a", "init", "--", "echo", "ran"])
+            .start_until("init is paused for another 59m");
+        let free = Dlock::on(database, ["wait", "init"]).start_until("init is paused for another");
         release(database, &["--resume"]).expect(0, "", "init is resumed");
         let outcome = waiter.wait();
         outcome.expect(0, "ran\n", "init is paused");
@@ -212,16 +210,13 @@ fn release_asks_for_confirmation_and_accepts_only_yes() {
     let mut terminal = Terminal::shell(&database);
     for answer in ["", "n", "yesterday"] {
         terminal.enters("$dlock release -a init; echo \"status $?\"");
-        terminal.sees("diagnosis");
-        terminal.sees("release init? [y/N]");
-        terminal.enters(answer);
-        terminal.sees("init is unchanged");
+        terminal.sees("diagnosis").sees("release init? [y/N]");
+        terminal.enters(answer).sees("init is unchanged");
         terminal.sees("status 64");
     }
     assert_eq!(token(&database), before);
     terminal.enters("$dlock release -a init; echo \"status $?\"");
     terminal.sees("release init? [y/N]");
-    terminal.enters("y");
-    terminal.sees("status 0");
+    terminal.enters("y").sees("status 0");
     (holder.running.wait()).expect(76, "", "lost init: released by ");
 }

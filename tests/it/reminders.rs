@@ -48,8 +48,7 @@ fn reminder_contains_the_present_holder_and_costs_one_connection_and_one_stateme
         let second = stage.launch(exec, r#"echo up > "$1"; read word < "$2""#);
         second.wait_for_output("; you are next");
         wait_for_waiters(&database, 1);
-        let text = waiter(&database, &proxies[0]).start();
-        text.wait_for_output("; 1 ahead of you");
+        let text = waiter(&database, &proxies[0]).start_until("; 1 ahead of you");
         wait_for_waiters(&database, 2);
         let json = waiter(&database, &proxies[1]);
         let json = json.env("DLOCK_OPT_LOG_FORMAT", "json").start();
@@ -75,8 +74,7 @@ fn reminder_contains_the_present_holder_and_costs_one_connection_and_one_stateme
         // The holder, the three waiters and this query have one session each.
         database.wait_until("COUNT(*)=5 FROM information_schema.processlist WHERE db=DATABASE()");
         for (waiter, proxy) in [text, json].into_iter().zip(proxies) {
-            waiter.signal("TERM");
-            assert_eq!(waiter.wait().status, Some(143));
+            assert_eq!(waiter.wait_after("TERM").status, Some(143));
             // There may be hundreds of waiters, so a reminder must cost the server little.
             let sessions = proxy.sessions();
             let [_, read, ..] = sessions.as_slice() else {
@@ -115,8 +113,7 @@ impl Scene {
     /// Starts a waiter, and returns it when it waits for the response to a read for a reminder. The read gets no
     /// response.
     fn reading(&self) -> Running {
-        let waiter = waiter(&self.database, &self.proxy).start();
-        waiter.wait_for_output("; you are next");
+        let waiter = waiter(&self.database, &self.proxy).start_until("; you are next");
         let read = self.proxy.next(Kind::Get, Fault::LoseRequest);
         read.wait();
         assert_eq!(self.proxy.connections(), 2);
@@ -135,8 +132,7 @@ fn read_that_hangs_delays_no_grant(scene: Scene) {
 fn read_that_hangs_delays_no_signal(scene: Scene) {
     let waiter = scene.reading();
     let happened_at = Instant::now();
-    waiter.signal("TERM");
-    assert_eq!(waiter.wait().status, Some(143));
+    assert_eq!(waiter.wait_after("TERM").status, Some(143));
     assert!(happened_at.elapsed() < LIMIT);
     assert_eq!(scene.holder.end().status, Some(3));
 }

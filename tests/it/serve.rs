@@ -34,8 +34,7 @@ impl Page {
     /// Starts `dlock`, which serves the page on a TCP address or a Unix socket.
     #[track_caller]
     fn start(dlock: Dlock) -> Self {
-        let running = dlock.start();
-        running.wait_for_output("listening on ");
+        let running = dlock.start_until("listening on ");
         let printed = running.stderr_so_far();
         let (_, address) = printed.split_once("listening on ").expect("a line");
         let address = address.lines().next().expect("an address");
@@ -89,8 +88,7 @@ impl Page {
 
     #[track_caller]
     pub(crate) fn end(self) -> Outcome {
-        self.running.signal("TERM");
-        self.running.wait()
+        self.running.wait_after("TERM")
     }
 }
 

@@ -122,8 +122,7 @@ fn statement_of_a_successful_command_continues(flavour: Flavour) {
     let go = scene.stage.fifo("go");
     let command = below(&format!("read word < '{}'; exit 0", go.display()));
     let (holder, client) = scene.start_noted(scene.exec(), &command);
-    let waiter = scene.next(&[]).start();
-    waiter.wait_for_output("you are next");
+    let waiter = scene.next(&[]).start_until("you are next");
     signal(client, "KILL");
     write_message(&go, "on");
     holder.wait().expect(0, "", "Killed");

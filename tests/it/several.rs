@@ -33,9 +33,7 @@ fn held(database: &Database) -> Vec<String> {
 /// Returns a run that holds `api` and waits for `web`, which is held.
 fn waiter_for_web(database: &Database) -> Running {
     let waiter = several(database, &["api", "web"]);
-    let waiter = waiter.args(["--", "echo", "started"]).start();
-    waiter.wait_for_output("web is held by");
-    waiter
+    (waiter.args(["--", "echo", "started"])).start_until("web is held by")
 }
 
 #[test]
@@ -64,8 +62,7 @@ fn waiter_for_the_second_name_holds_the_first_one_for_many_leases(flavour: Flavo
     let other = Holder::on(&database, &["--action=api"]);
     let waiter = several(&database, &["web", "api"])
         .args(["--ttl=6s", "--", "echo", "both"])
-        .start();
-    waiter.wait_for_output("api is held by");
+        .start_until("api is held by");
     other.end().expect(3, "", "");
     waiter.wait_for_output("acquired api in");
     waiter.wait_for_output("web is held by");

@@ -76,8 +76,7 @@ fn stopping_command_still_gets_signals_and_a_second_request_kills() {
         let running = recording(&database, &recorder);
         let sent = [&[first], &others[..]].concat();
         send_all(&sent, &running, &recorder);
-        running.signal(&second.to_string());
-        running.wait().expect(137, "", "");
+        running.wait_after(&second.to_string()).expect(137, "", "");
         assert_eq!(recorder.log(), Some(sent));
         assert_eq!(counts(&database), (0, 0));
     }
@@ -98,16 +97,14 @@ fn signal_ends_a_waiter_without_changing_lock_or_queue() {
     let recorder = Recorder::on(&stage, "holder");
     let holder = recording(&database, &recorder);
     let start = || {
-        let waiter = Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"]).start();
-        waiter.wait_for_output("init is held by");
-        waiter
+        Dlock::on(&database, ["exec", "-a", "init", "--", "echo", "ran"])
+            .start_until("init is held by")
     };
     // The next test sends every signal, to a dlock that is connecting.
     for number in [1, 2, 3, 10, 13, 14, 15, 34, 64] {
         let waiter = start();
-        waiter.signal(&number.to_string());
         let message = named(number) + " while waiting for init";
-        waiter.wait().expect(128 + number, "", &message);
+        (waiter.wait_after(&number.to_string())).expect(128 + number, "", &message);
     }
     nobody_waits(&database);
     assert_eq!(counts(&database).0, 1);
@@ -136,16 +133,14 @@ fn signal_ends_a_dlock_that_is_connecting() {
     };
     for number in fatal() {
         let (_silent, dlock) = connecting();
-        dlock.signal(&number.to_string());
         let message = named(number) + " while waiting for init";
-        dlock.wait().expect(128 + number, "", &message);
+        (dlock.wait_after(&number.to_string())).expect(128 + number, "", &message);
     }
     let (_silent, patient) = connecting();
     for number in HARMLESS {
         patient.signal(&number.to_string());
     }
-    patient.signal("USR1");
-    patient.wait().expect(138, "", "SIGUSR1 (10) while waiting");
+    (patient.wait_after("USR1")).expect(138, "", "SIGUSR1 (10) while waiting");
 }
 
 #[test]
@@ -201,8 +196,7 @@ fn signal_that_timeout_sends_twice_is_one_stop_request() {
             .env("DLOCK_URL", database.url());
         let script = r#"trap 'exit 9' TERM; echo up > "$1"; while :; do sleep 0.1; done"#;
         let running = Stage::new().start(timeout, script);
-        running.signal("TERM");
-        assert_eq!(running.wait().status, Some(9), "run {run}");
+        assert_eq!(running.wait_after("TERM").status, Some(9), "run {run}");
     }
 }
 

@@ -56,8 +56,7 @@ fn full_stderr_pipe_with_messages_about_failed_renewals_delays_no_renewal_signal
         });
     }
     let sent = Instant::now();
-    holder.running.signal("TERM");
-    let outcome = holder.running.wait();
+    let outcome = holder.running.wait_after("TERM");
     let took = sent.elapsed();
     assert_eq!(outcome.status, Some(128 + 15), "{outcome:#?}");
     assert!(took < EXIT_LIMIT, "{took:?}");
@@ -281,7 +280,6 @@ fn hung_resolver_delays_no_signal_or_deadline() {
     };
 
     let holder = start();
-    holder.running.signal("TERM");
-    holder.running.wait().expect(143, "", "cannot release init");
+    (holder.running.wait_after("TERM")).expect(143, "", "cannot release init");
     start().running.wait().expect(76, "", "cannot keep init");
 }

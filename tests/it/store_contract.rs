@@ -58,12 +58,6 @@ fn everywhere(test: impl Fn(&servers::Database, Peer, Peer)) {
 
 struct RealScene<'a>(&'a servers::Database);
 
-impl RealScene<'_> {
-    fn change(&self, statement: &str) {
-        self.0.run(statement);
-    }
-}
-
 impl Scene for RealScene<'_> {
     fn connect(&self, number: u8) -> (Box<dyn Store>, Contender) {
         let (store, contender) = connect(self.0, number);
@@ -76,18 +70,18 @@ impl Scene for RealScene<'_> {
 
     fn expire(&self, ago: Duration) {
         let ago = ago.as_secs();
-        self.change(&format!(
+        (self.0).run(format!(
             "UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL {ago} SECOND"
         ));
     }
 
     fn revoke(&self) {
-        self.change("UPDATE dlock_lock SET token=token+1,revoked_at=UTC_TIMESTAMP(6)");
+        self.0
+            .run("UPDATE dlock_lock SET token=token+1,revoked_at=UTC_TIMESTAMP(6)");
     }
 
     fn lose_record(&self) {
-        self.change("DELETE FROM dlock_lock");
-        self.change("DELETE FROM dlock_slot");
+        self.0.run("DELETE FROM dlock_lock; DELETE FROM dlock_slot");
     }
 }
 
@@ -100,7 +94,7 @@ fn real_servers_keep_the_contract_of_a_store() {
         for clause in CLAUSES {
             clause(&scene);
             for table in ["lock", "slot", "waiter", "history", "success", "fence"] {
-                scene.change(&format!("DELETE FROM dlock_{table}"));
+                database.run(format!("DELETE FROM dlock_{table}"));
             }
         }
     }
@@ -127,7 +121,7 @@ fn note_in_a_free_slot_is_read_by_every_later_holder_until_it_is_removed() {
         let grants = [first.granted(), second.granted()];
         let note =
             r#"{"server":"s","started":1,"token":7,"policy":"kill","sessions":[],"newer":1}"#;
-        scene.change(&format!("UPDATE dlock_slot SET sessions='{note}'"));
+        database.run(format!("UPDATE dlock_slot SET sessions='{note}'"));
         assert_eq!(place(&mut first), Some(NotePlace::Own));
         assert_eq!(second.release_grant(grants[1]), Response::Released);
         let noted = read(&mut first).expect("a note in a slot that nobody holds");
@@ -175,8 +169,8 @@ fn note_in_a_free_slot_is_read_by_every_later_holder_until_it_is_removed() {
 
         // An account may have no privilege on `dlock_slot`, and tables of version 2 have no such table.
         let note = r#"{"server":"s","started":1,"token":7,"policy":"kill","sessions":[]}"#;
-        scene.change(&format!("UPDATE dlock_lock SET sessions='{note}'"));
-        scene.change("DROP TABLE dlock_slot");
+        database.run(format!("UPDATE dlock_lock SET sessions='{note}'"));
+        database.run("DROP TABLE dlock_slot");
         let request = NoteRequest {
             owner_id: exclusive.owner_id,
             of_others: false,

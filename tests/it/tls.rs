@@ -158,8 +158,7 @@ fn each_ssl_mode_accepts_exactly_what_it_documents() {
         } else {
             (78, "")
         };
-        let echo = echo(&database, host, &options);
-        echo.run().expect(status, stdout, why);
+        echo(&database, host, &options).expect(status, stdout, why);
     }
     // Variables and the URL have the same settings.
     let ca = &tls.certs.path("ca");
@@ -182,13 +181,11 @@ fn each_ssl_mode_accepts_exactly_what_it_documents() {
             outcome.expect(78, "", text);
         }
     }
-    let with_ca = echo(&database, NAME, &["--ssl-ca", ca]);
-    with_ca.run().expect(0, "ran\n", "");
+    echo(&database, NAME, &["--ssl-ca", ca]).expect(0, "ran\n", "");
     // This server accepts connections without TLS.
     let database = shared(flavour).database("tls");
     for (host, options) in [(NAME, &["--ssl-mode", "disabled"][..]), (local, &[])] {
-        let echo = echo(&database, host, options);
-        echo.run().expect(0, "ran\n", "");
+        echo(&database, host, options).expect(0, "ran\n", "");
     }
 }
 

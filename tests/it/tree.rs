@@ -68,9 +68,7 @@ impl Holder {
     /// the tree is alive.
     pub(crate) fn next(&self, database: &Database) -> Running {
         let next = Dlock::typed(database, "exec -a init --ttl 3s");
-        let next = self.witness.checked_by(next).start();
-        next.wait_for_output("init is held by");
-        next
+        self.witness.checked_by(next).start_until("init is held by")
     }
 }
 
@@ -132,8 +130,7 @@ fn stopped_command_of_a_frozen_dlock_is_dead_when_its_lease_ends() {
     signal(holder.command, "STOP");
     holder.running.signal("STOP");
     next.wait().expect(0, "alone\n", "init is held by");
-    holder.running.signal("CONT");
-    holder.running.wait().expect(76, "", "cannot keep init: ");
+    (holder.running.wait_after("CONT")).expect(76, "", "cannot keep init: ");
 }
 
 #[test]

@@ -88,15 +88,12 @@ fn wait_ends_at_its_timeout_or_on_a_signal() {
         // The timeout ends a slow request too.
         let proxy = Proxy::to(scene.reader.port);
         let proxied = scene.reader.through(proxy.port());
-        let waiter = Dlock::typed(&proxied, "wait init --timeout=1500ms").start();
-        waiter.wait_for_output("waiting: ");
+        let waiter = Dlock::typed(&proxied, "wait init --timeout=1500ms").start_until("waiting: ");
         proxy.responses(Flow::Hold);
         gave_up(waiter.wait());
         for (signal, status) in [("TERM", 143), ("INT", 130), ("HUP", 129)] {
-            let waiter = scene.wait(&["init"]).start();
-            waiter.wait_for_output("waiting: ");
-            waiter.signal(signal);
-            waiter.wait().expect(status, "", "while waiting for init");
+            let waiter = scene.wait(&["init"]).start_until("waiting: ");
+            (waiter.wait_after(signal)).expect(status, "", "while waiting for init");
         }
         holder.end().expect(3, "", "");
     });
@@ -106,8 +103,7 @@ fn wait_ends_at_its_timeout_or_on_a_signal() {
 fn wait_reconnects_and_exits_69_if_the_server_is_unreachable() {
     everywhere(|scene| {
         let holder = scene.holder();
-        let waiter = scene.wait(&["init"]).start();
-        waiter.wait_for_output("waiting: ");
+        let waiter = scene.wait(&["init"]).start_until("waiting: ");
         let mut admin = scene.database.admin_conn();
         let user = &scene.reader.user;
         let query = format!("SELECT id FROM information_schema.processlist WHERE user='{user}'");

@@ -18,8 +18,7 @@ fn waiter_in_the_foreground_rewrites_one_line_that_fits_the_terminal() {
     terminal.enters("$dlock exec -a init -- echo r''an &");
     terminal.prompts();
     // The user runs a command for longer than the pause between two lines.
-    terminal.enters("sleep 2; echo sl''ept");
-    terminal.sees("slept");
+    terminal.enters("sleep 2; echo sl''ept").sees("slept");
     let screen = terminal.screen();
     assert!(!screen.contains("dlock: ") && !screen.contains(ERASE));
     terminal.enters("fg");

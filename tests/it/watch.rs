@@ -78,30 +78,33 @@ impl Screen {
     }
 
     #[track_caller]
-    fn shows(&mut self, text: &str) {
+    fn shows(&mut self, text: &str) -> &mut Self {
         let mut grid = String::new();
         eventually(&format!("{text:?} appears on the screen"), || {
             grid = self.grid();
             grid.contains(text)
         });
+        self
     }
 
     /// Waits until the selected line is the line of the action whose name starts with `name`.
     #[track_caller]
-    fn selects(&mut self, name: &str) {
+    fn selects(&mut self, name: &str) -> &mut Self {
         eventually(&format!("{name:?} is selected"), || {
             let grid = self.grid();
             ["> ", ">!"]
                 .iter()
                 .any(|mark| grid.contains(&format!("{mark}{name}")))
         });
+        self
     }
 
     #[track_caller]
-    fn hides(&mut self, text: &str) {
+    fn hides(&mut self, text: &str) -> &mut Self {
         eventually(&format!("{text:?} disappears from the screen"), || {
             !self.grid().contains(text)
         });
+        self
     }
 
     /// Asserts that the terminal is restored: the normal screen, with a cursor and without attributes.
@@ -120,13 +123,13 @@ impl Screen {
     /// Types a shell line, and waits until its output contains `text` and the shell prints the next prompt.
     #[track_caller]
     fn expect_output(&mut self, line: &str, text: &str) {
-        self.terminal.enters(line);
-        self.terminal.sees(text);
+        self.terminal.enters(line).sees(text);
         self.terminal.prompts();
     }
 
-    fn types(&mut self, keys: &str) {
+    fn types(&mut self, keys: &str) -> &mut Self {
         self.terminal.types(keys);
+        self
     }
 
     /// Waits until the program exits, and asserts that it exits with `status` and restores the terminal.

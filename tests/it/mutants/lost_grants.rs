@@ -67,9 +67,14 @@ fn no_waiter_starts_beside_the_holder_of_a_grant_that_a_fail_over_has_lost() {
 fn overlaps(replica: &Server, without: &str, rounds: Range<u32>) -> usize {
     let lane = |lane: u32| {
         let own = rounds.clone().skip(lane as usize).step_by(LANES as usize);
-        let is_overlap = |round| match round % 2 {
-            0 => overlaps_after_fail_over(replica, without, Reach::Nothing),
-            _ => overlaps_after_fail_over(replica, without, Reach::Replica),
+        // A replica without the grant replaces the server.
+        let is_overlap = |round| {
+            let scene = Scene::new(replica.flavour(), without);
+            let reach = [Reach::Nothing, Reach::Replica][round as usize % 2];
+            let lost = LostGrant::sent(&scene, "10s", reach);
+            let port = copy(&scene.database, replica).port;
+            lost.executed();
+            lost.result(port) == ScenarioResult::TwoAlive
         };
         own.filter(|round| is_overlap(*round)).count()
     };
@@ -81,15 +86,6 @@ fn overlaps(replica: &Server, without: &str, rounds: Range<u32>) -> usize {
         let counts = lanes.into_iter().map(thread::ScopedJoinHandle::join);
         counts.map(|count| count.expect("the rounds end")).sum()
     })
-}
-
-/// A replica without the grant replaces the server.
-fn overlaps_after_fail_over(replica: &Server, without: &str, reach: Reach) -> bool {
-    let scene = Scene::new(replica.flavour(), without);
-    let lost = LostGrant::sent(&scene, "10s", reach);
-    let port = copy(&scene.database, replica).port;
-    lost.executed();
-    lost.result(port) == ScenarioResult::TwoAlive
 }
 
 /// The server continues with its data from before the grants, under the same name and port.

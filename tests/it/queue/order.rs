@@ -116,8 +116,7 @@ fn entry_of_a_dead_waiter_delays_the_queue_for_a_moment_unless_it_is_older_than_
             let holder = queue.holder();
             let mut waiters = queue.enqueue(&["a", "b", "c"]);
             let first = waiters.remove(0);
-            first.signal("KILL");
-            first.wait();
+            first.wait_after("KILL");
             let session = connect(&queue.database.url()).expect("the server accepts");
             let change = format!(
                 "UPDATE dlock_waiter SET session_id={},waits_again=1,last_seen_at=last_seen_at-INTERVAL {age} \

@@ -16,18 +16,6 @@ use crate::faults::{Scene, on_each, on_each_case};
 const QUEUE_LOCK: &str =
     "CONCAT('dlock:',LEFT(SHA2(CONCAT(CAST(DATABASE() AS BINARY),x'00',action),256),40))";
 
-/// All kinds of requests.
-const KINDS: [Kind; 8] = [
-    Kind::TryAcquire,
-    Kind::Renew,
-    Kind::Release,
-    Kind::Handoff,
-    Kind::Enqueue,
-    Kind::WaitTurn,
-    Kind::Get,
-    Kind::Other,
-];
-
 /// Lets the server execute the next attempt to acquire, sends `response` to the client instead of the server's
 /// response, and makes the proxy refuse new connections.
 fn grant_and_shut(scene: &Scene, response: Vec<u8>) -> Case {
@@ -97,8 +85,7 @@ fn contender_whose_unknown_grant_was_revoked_limits_its_requests_and_is_granted_
         let release = Dlock::typed(&scene.database, "release -a init --yes");
         release.run().exited(0);
 
-        let asked = || -> usize { KINDS.iter().map(|kind| scene.proxy.asked(*kind)).sum() };
-        let before = asked();
+        let before = scene.proxy.asked_in_all();
         scene.proxy.door(AcceptMode::Open);
         scene.proxy.wait_asked(Kind::TryAcquire, 2);
         let next = scene.exec("next", &["--wait", "20s"], "").start();
@@ -106,7 +93,7 @@ fn contender_whose_unknown_grant_was_revoked_limits_its_requests_and_is_granted_
         eventually("the measurement has ended", || {
             late.is_over() || Instant::now() >= end
         });
-        let sent = asked() - before;
+        let sent = scene.proxy.asked_in_all() - before;
         let limit = 10 * SECONDS;
         assert!(sent <= limit, "{flavour}: {sent} requests in {SECONDS} s");
         let next = next.wait();

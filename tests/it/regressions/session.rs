@@ -94,8 +94,7 @@ fn release_never_kills_a_foreign_session_with_the_holders_id() {
         proxy.door(AcceptMode::Refused);
         server.restart();
         let mut foreign_session = foreign_session(&database, session);
-        terminal.enters("y");
-        terminal.sees("status ");
+        terminal.enters("y").sees("status ");
         // The foreign session was not killed.
         assert_eq!(foreign_session.value::<u64>("SELECT 1"), 1);
         // Dropping the holder removes the fifo that the command reads.

@@ -35,8 +35,7 @@ fn page_shows_a_waiter_and_its_take_over_from_a_killed_holder_without_a_reload()
     let page = Page::on(&database, &["--interval=200ms"]);
     let browser = page.view("");
     browser.run("window.isSamePage = true");
-    browser.shows(&cell(2), "held");
-    browser.shows(&cell(3), "web-1");
+    browser.shows(&cell(2), "held").shows(&cell(3), "web-1");
     let stage = Stage::new();
     let go = stage.fifo("go");
     let waiter = ["exec", "-a", "init", "--holder", HOSTILE, "--", "cat"];
@@ -44,8 +43,7 @@ fn page_shows_a_waiter_and_its_take_over_from_a_killed_holder_without_a_reload()
     browser.shows(&cell(6), "1");
     // The page of the lock, with the keyboard.
     browser.run("document.querySelector('#rows a').focus()");
-    browser.types(ENTER);
-    browser.shows("#name", "init");
+    browser.types(ENTER).shows("#name", "init");
     browser.shows("#queue tbody", HOSTILE);
     browser.shows("#diagnosis", "held and renewing");
     browser.shows("#facts", "web-1");
@@ -72,8 +70,7 @@ fn page_shows_a_waiter_and_its_take_over_from_a_killed_holder_without_a_reload()
     assert!(token() > before);
     write_message(&go, "go");
     assert_eq!(waiter.wait().status, Some(0));
-    browser.shows(&cell(2), "free");
-    browser.shows(&cell(7), "exit 0");
+    browser.shows(&cell(2), "free").shows(&cell(7), "exit 0");
     let facts = "return [window.pwned === undefined, window.isSamePage, document.querySelector('main img') === null]";
     assert_eq!(browser.run(facts), json!([true, true, true]));
 }
@@ -190,13 +187,11 @@ fn list_is_searched_sorted_and_filtered() {
     browser.shows("#problems code", "dlock ");
     let title = browser.run("return document.title.slice(0, 4)");
     assert_eq!(title, "(1) ");
-    browser.clicks("#more");
-    browser.shows("#summary", "301 locks");
+    browser.clicks("#more").shows("#summary", "301 locks");
     assert_eq!(number("#rows tr"), 301);
     // The key / selects the search.
     browser.run("document.body.focus()");
-    browser.types("/");
-    browser.types("TENANT-29");
+    browser.types("/").types("TENANT-29");
     browser.shows("#summary", "11 of 301 locks");
     assert_eq!(names(3), json!(["tenant-29", "tenant-290", "tenant-291"]));
     let choose = |id: &str, value: &str, event: &str| {
@@ -285,9 +280,7 @@ fn page_fits_a_computer_and_a_phone_in_light_and_dark_colours() {
     ];
     let _waiters = waiters.map(|(action, name)| {
         let options = ["exec", "-a", action, "--holder", name, "--", "true"];
-        let waiter = Dlock::on(&database, options).start();
-        waiter.wait_for_output(" is held by");
-        waiter
+        Dlock::on(&database, options).start_until(" is held by")
     });
     let page = Page::on(&database, &[]);
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");

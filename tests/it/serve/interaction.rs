@@ -101,12 +101,10 @@ fn keys_open_a_lock_copy_a_command_and_return_to_the_place_in_the_list() {
         let script = "[element('detail').hidden, document.activeElement === wanted]";
         becomes(what, script, json!([true, true]));
     };
-    browser.types(ENTER);
-    browser.shows("#name", "tenant-5");
+    browser.types(ENTER).shows("#name", "tenant-5");
     browser.types(ESCAPE);
     returns("Esc returns to the link");
-    browser.types(ENTER);
-    browser.shows("#name", "tenant-5");
+    browser.types(ENTER).shows("#name", "tenant-5");
     browser.clicks("#detail a");
     returns("All locks returns to the link");
     browser.types(ENTER);
@@ -136,17 +134,14 @@ fn keys_open_a_lock_copy_a_command_and_return_to_the_place_in_the_list() {
     assert_eq!(texts[0][1], format!("{label}: dlock status tenant-5"));
     assert_eq!(texts[1], json!(["Copy", ""]));
     // The key / opens the list and selects the search, and the later event does not move the focus.
-    browser.types("/");
-    browser.types("TENANT-29");
+    browser.types("/").types("TENANT-29");
     becomes("the address has changed", "changes", json!(2));
-    browser.types("9");
-    browser.shows("#summary", "1 of 301 locks");
+    browser.types("9").shows("#summary", "1 of 301 locks");
     let search = browser.run("return [document.activeElement.id, document.activeElement.value]");
     assert_eq!(search, json!(["search", "TENANT-299"]));
     // The filter does not show the row of this lock.
     browser.run("location.hash = '#/lock/tenant-5'");
-    browser.shows("#diagnosis", "dlock status");
-    browser.types(ESCAPE);
+    browser.shows("#diagnosis", "dlock status").types(ESCAPE);
     let focus = "document.activeElement.id";
     becomes("the list has the focus", focus, json!("locks"));
 }

@@ -48,8 +48,7 @@ fn umask_lets_the_group_connect_and_an_ignored_signal_stays_ignored() {
     let running = Dlock::of(Path::new("/bin/sh"), shell)
         .args(["serve", "--listen", &format!("unix:{}", path.display())])
         .env("DLOCK_URL", database.url())
-        .start();
-    running.wait_for_output("listening on unix:");
+        .start_until("listening on unix:");
     let file = fs::symlink_metadata(&path).expect("the socket exists");
     assert_eq!(file.permissions().mode() & 0o777, 0o770);
     let status = fs::read_to_string(format!("/proc/{}/status", running.pid()));
@@ -58,8 +57,7 @@ fn umask_lets_the_group_connect_and_an_ignored_signal_stays_ignored() {
     let ignored = u64::from_str_radix(ignored.expect("a mask").trim(), 16).expect("a number");
     // Signal n is bit n - 1, and SIGHUP is 1.
     assert_eq!(ignored & 1, 1, "{status}");
-    running.signal("INT");
-    running.wait().exited(0);
+    running.wait_after("INT").exited(0);
 }
 
 #[test]

@@ -122,8 +122,7 @@ fn a_session_on_the_port_of_an_ended_connection_lives(flavour: Flavour) {
         bystander.is_some()
     });
     write_message(&go, "exit");
-    holder.signal("CONT");
-    holder.wait().expect(3, "", "will not be ended");
+    holder.wait_after("CONT").expect(3, "", "will not be ended");
     bystander.expect("the port is free").assert_is_alive();
 }
 

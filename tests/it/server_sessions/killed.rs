@@ -38,8 +38,7 @@ fn with_wait_the_lease_is_kept_until_the_statement_has_ended(flavour: Flavour) {
     let (holder, _) = scene.start(&["--ttl", "10m", "--server-sessions", "wait"]);
     let waiter = scene.next(&LONG).start();
     scene.database.wait_until("COUNT(*)=1 FROM dlock_waiter");
-    holder.signal("KILL");
-    holder.wait();
+    holder.wait_after("KILL");
     let busy = scene.next(&["--wait", "2s"]).run();
     busy.expect(75, "", "init is held by");
     assert_eq!(scene.statements(), 1);

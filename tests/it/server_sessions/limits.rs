@@ -53,8 +53,7 @@ fn sessions_of_another_account_are_ended_or_awaited_depending_on_the_privileges(
     busy.expect(75, "", "init is held by");
 
     // The first signal ends the wait. The record still contains the session, so the next contender also waits.
-    holder.signal("TERM");
-    holder.wait().expect(137, "", "a signal ended the wait");
+    (holder.wait_after("TERM")).expect(137, "", "a signal ended the wait");
     assert!(scene.is_noted());
     let next = scene.next(&["--wait", "1s"]).run();
     let left = "which an earlier run of init left on the server, has not ended";

@@ -11,8 +11,7 @@ fn statement_of_a_process_has_ended_before_the_next_command_starts(flavour: Flav
     let scene = Scene::new(flavour);
     let ended_by = |end: &dyn Fn(&Ward)| {
         let ward = scene.start_ward();
-        let next = scene.next(&[]).start();
-        next.wait_for_output("init is held by");
+        let next = scene.next(&[]).start_until("init is held by");
         end(&ward);
         next.wait().expect(0, "0 statements\n", "acquired init in");
         assert!(!is_alive(&ward.pid.to_string()));

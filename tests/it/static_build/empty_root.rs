@@ -2,11 +2,11 @@
 //! mounted, because dlock finds the processes of the command there.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::{fs, process, thread};
 
-use tempfile::TempDir;
 use testkit::cli_runner::Dlock;
+use testkit::command::Stage;
 use testkit::proxy::Proxy;
 use testkit::servers::{Flavour, shared};
 
@@ -21,28 +21,24 @@ const CHROOT: &str = r#"mount -t proc proc "$1/proc" && exec chroot "$@""#;
 const COMMAND: [&str; 3] = ["--", "/dlock", "version"];
 
 /// A folder that contains the static program as `/dlock`, and the files that a test adds.
-struct EmptyRoot(TempDir);
+struct EmptyRoot(Stage);
 
 impl EmptyRoot {
     fn new() -> Self {
-        let root = Self(tempfile::tempdir().expect("a temporary folder can be created"));
+        let root = Self(Stage::new());
         root.copy(&program(), "dlock");
-        fs::create_dir(root.path("proc")).expect("the folder is writable");
+        fs::create_dir(root.0.path("proc")).expect("the folder is writable");
         root
     }
 
     fn copy(&self, source: &Path, name: &str) {
-        fs::copy(source, self.path(name)).expect("the folder is writable");
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
+        fs::copy(source, self.0.path(name)).expect("the folder is writable");
     }
 
     /// Returns a `dlock exec` that runs [`COMMAND`] with this folder as its root directory.
     fn exec(&self, url: &str, options: &[&str]) -> Dlock {
         Dlock::of(Path::new("unshare"), ["--mount", "sh", "-c", CHROOT, "sh"])
-            .arg(self.0.path())
+            .arg(self.0.path(""))
             .args(["/dlock", "exec", "-q", "init"])
             .args(options)
             .args(COMMAND)
@@ -97,9 +93,9 @@ fn answer(query: &[u8]) -> Vec<u8> {
 #[test]
 fn static_dlock_resolves_a_name_to_ipv6_and_verifies_the_certificate_in_an_empty_root() {
     let root = EmptyRoot::new();
-    fs::create_dir(root.path("etc")).expect("the folder is writable");
+    fs::create_dir(root.0.path("etc")).expect("the folder is writable");
     let resolver = format!("nameserver {}\n", name_server());
-    fs::write(root.path("etc/resolv.conf"), resolver).expect("the folder is writable");
+    fs::write(root.0.path("etc/resolv.conf"), resolver).expect("the folder is writable");
     for flavour in Flavour::ALL {
         let tls = TlsServer::shared(flavour);
         for authority in ["ca", "other"] {
@@ -128,7 +124,7 @@ fn static_dlock_connects_to_a_unix_socket_in_an_empty_root() {
         let server = shared(flavour);
         let database = server.database("static");
         let socket = flavour.to_string();
-        fs::hard_link(server.socket(), root.path(&socket))
+        fs::hard_link(server.socket(), root.0.path(&socket))
             .expect("the folders are in the same file system");
         let url = format!("{}?socket=/{socket}", database.url_at("localhost"));
         root.exec(&url, &[]).expect(0, &version(), "");

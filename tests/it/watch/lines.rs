@@ -62,8 +62,7 @@ fn watch_exits_on_a_signal_but_not_when_the_server_is_unavailable() {
     watch.wait_for_output("cannot reach");
     proxy.door(AcceptMode::Open);
     proxy.wait_asked(Kind::Get, proxy.asked(Kind::Get) + 2);
-    watch.signal("TERM");
-    let outcome = watch.wait();
+    let outcome = watch.wait_after("TERM");
     assert_eq!(outcome.status, Some(143));
     // dlock reports each cause of an outage only once, even if several requests fail.
     let mut causes: Vec<&str> = outcome.stderr.lines().collect();

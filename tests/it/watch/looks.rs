@@ -32,31 +32,19 @@ Enter: open  /: filter  s: sort  r: release  ?: keys  q: quit               1/30
 fn screen_follows_keys_and_sizes_and_shows_the_list() {
     let database = thirty_actions();
     let mut screen = Screen::watch(&database, &[]);
-    screen.selects("größe-日本語");
-    screen.types(DOWN);
-    screen.selects("init");
-    screen.types(PAGE_DOWN);
-    screen.shows("20/30");
-    screen.types(END);
-    screen.selects("tenant-27");
-    screen.hides("größe");
-    screen.types("/init");
-    screen.shows("/init_");
-    screen.hides("tenant");
-    screen.types(ENTER);
-    screen.shows("1 matching \"init\"");
+    screen.selects("größe-日本語").types(DOWN).selects("init");
+    screen.types(PAGE_DOWN).shows("20/30");
+    screen.types(END).selects("tenant-27").hides("größe");
+    screen.types("/init").shows("/init_").hides("tenant");
+    screen.types(ENTER).shows("1 matching \"init\"");
     screen.types(ENTER);
     for text in ["4711 on web-1", "3 waiting", "no recorded runs"] {
         screen.shows(text);
     }
-    screen.types(ESCAPE);
-    screen.selects("init");
-    screen.types(ESCAPE);
-    screen.shows("2/30");
-    screen.types("?");
-    screen.shows("any key: back");
-    screen.types("x");
-    screen.shows("2/30");
+    screen.types(ESCAPE).selects("init");
+    screen.types(ESCAPE).shows("2/30");
+    screen.types("?").shows("any key: back");
+    screen.types("x").shows("2/30");
 
     // A resized screen is redrawn immediately.
     screen.resize(200, 50);
@@ -64,8 +52,7 @@ fn screen_follows_keys_and_sizes_and_shows_the_list() {
     for text in ["tenant-27", "LAST RUN", "release 42", "1795172174223117"] {
         screen.shows(text);
     }
-    screen.types(&DOWN.repeat(2));
-    screen.selects("tenant-01");
+    screen.types(&DOWN.repeat(2)).selects("tenant-01");
     screen.resize(40, 5);
     screen.selects("tenant-01");
     let grid = screen.grid();
@@ -75,8 +62,7 @@ fn screen_follows_keys_and_sizes_and_shows_the_list() {
     assert!(lines[3].starts_with(">!tenant-01"), "{grid}");
     screen.resize(1, 1);
     screen.resize(80, 24);
-    screen.selects("tenant-01");
-    screen.shows("4/30");
+    screen.selects("tenant-01").shows("4/30");
 
     // After a renewal of all leases, the list is in another order. The key `g` selects the first action.
     let (list, mut grid) = (list(), String::new());
@@ -93,6 +79,5 @@ fn screen_follows_keys_and_sizes_and_shows_the_list() {
     assert!(heading.starts_with(&server), "{heading}");
     let is_whole = heading.contains("every 200ms") && heading.ends_with(" UTC");
     assert!(is_whole, "{heading}");
-    screen.types("q");
-    screen.ends_with(0);
+    screen.types("q").ends_with(0);
 }

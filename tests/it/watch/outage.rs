@@ -32,25 +32,20 @@ fn screen_keeps_its_contents_during_an_outage_and_recovers() {
     assert!(screen.current().alternate_screen());
     case.lift();
     screen.hides("the driver could not read");
-    screen.types("j");
-    screen.selects("init");
+    screen.types("j").selects("init");
     proxy.door(AcceptMode::Refused);
     proxy.reset();
     screen.shows("stale: no response for ");
     screen.shows("; showing the state of ");
-    screen.shows("cannot reach 127.0.0.1:");
-    screen.selects("init");
-    screen.types("G");
-    screen.selects("tenant-27");
+    screen.shows("cannot reach 127.0.0.1:").selects("init");
+    screen.types("G").selects("tenant-27");
     proxy.door(AcceptMode::Open);
-    screen.hides("stale");
-    screen.selects("tenant-27");
+    screen.hides("stale").selects("tenant-27");
     // The user quits while the server does not respond.
     proxy.responses(Flow::Hold);
     screen.shows("stale: no response for ");
     screen.shows("no response from 127.0.0.1:");
-    screen.types("q");
-    screen.ends_with(0);
+    screen.types("q").ends_with(0);
 }
 
 #[test]
@@ -61,11 +56,8 @@ fn silent_connection_marks_the_data_as_stale_before_the_request_fails() {
         let (proxy, mut screen) = screen(&database, &[]);
         screen.shows("5d 1h");
         proxy.responses(flow);
-        screen.shows("stale: no response for ");
-        screen.shows(" UTC");
-        screen.hides("5d 1h");
-        screen.types("j");
-        screen.selects("init");
+        screen.shows("stale: no response for ").shows(" UTC");
+        screen.hides("5d 1h").types("j").selects("init");
         // The connection is dropped, and the reason is added to the message.
         screen.shows("no response from 127.0.0.1:");
         proxy.wait_connections(2);
@@ -73,10 +65,8 @@ fn silent_connection_marks_the_data_as_stale_before_the_request_fails() {
         let is_early = |age| written.contains(&format!("stale: no response for {age}s"));
         assert!(is_early(2) || is_early(3), "{flow:?}: {written}");
         proxy.responses(Flow::Pass);
-        screen.hides("stale");
-        screen.selects("init");
-        screen.types("q");
-        screen.ends_with(0);
+        screen.hides("stale").selects("init");
+        screen.types("q").ends_with(0);
     }
 }
 
@@ -84,8 +74,7 @@ fn silent_connection_marks_the_data_as_stale_before_the_request_fails() {
 fn connection_is_closed_with_quit() {
     // The interval is one hour, so no request is in flight when dlock exits.
     let (proxy, mut hourly) = screen(&thirty_actions(), &["--watch=1h"]);
-    hourly.types("q");
-    hourly.ends_with(0);
+    hourly.types("q").ends_with(0);
     let request = Request::Query(proxy.only_query());
     assert_eq!(request.kind(), Some(Kind::Get), "{request:?}");
 }

@@ -20,14 +20,10 @@ fn details_show_the_outcome_of_each_new_run() {
     Dlock::on(&database, ["exec", "init", "--", "sh", "-c", "exit 7"]).expect(7, "", "");
     let holder = Holder::on(&database, &["--holder", "web-1/7"]);
     let mut screen = Screen::watch(&database, &[]);
-    screen.shows("web-1/7");
-    screen.types(ENTER);
-    screen.shows("exit 7, ");
+    screen.shows("web-1/7").types(ENTER).shows("exit 7, ");
     assert_eq!(holder.end().status, Some(3));
-    screen.shows("free, no waiters");
-    screen.shows("exit 3, ");
-    screen.types(CTRL_C);
-    screen.ends_with(0);
+    screen.shows("free, no waiters").shows("exit 3, ");
+    screen.types(CTRL_C).ends_with(0);
 }
 
 #[test]
@@ -38,14 +34,11 @@ fn session_leader_keeps_the_screen_after_ctrl_z_or_sigstop_and_restores_it_after
         screen.shows("1/30");
         assert!(screen.current().alternate_screen() && screen.current().hide_cursor());
         // dlock is the leader of its session, so no shell can resume dlock. Therefore dlock must not stop on Ctrl-Z.
-        screen.types(CTRL_Z);
-        screen.types(DOWN);
-        screen.shows("2/30");
+        screen.types(CTRL_Z).types(DOWN).shows("2/30");
         let leader = screen.terminal.leader();
         signal(leader, "STOP");
         signal(leader, "CONT");
-        screen.types(DOWN);
-        screen.shows("3/30");
+        screen.types(DOWN).shows("3/30");
         signal(leader, name);
         screen.ends_with(status);
     }
@@ -56,8 +49,7 @@ fn stop_or_exit_restores_the_terminal_of_the_shell() {
     let database = thirty_actions();
     let stage = Stage::new();
     let mut screen = Screen::shell(&database);
-    screen.terminal.enters("before=$(stty -g)");
-    screen.terminal.prompts();
+    screen.terminal.enters("before=$(stty -g)").prompts();
     for (stop, end) in [("ctrl-z", "q"), ("bg", CTRL_C), ("SIGSTOP", "q")] {
         let ready = stage.fifo(stop);
         let script = format!(
@@ -68,9 +60,10 @@ fn stop_or_exit_restores_the_terminal_of_the_shell() {
         screen.terminal.enters(&line);
         let pid = read_message(&ready).parse().expect("a process id");
         screen.shows("1/30");
-        match stop {
-            "SIGSTOP" => signal(pid, "STOP"),
-            _ => screen.types(CTRL_Z),
+        if stop == "SIGSTOP" {
+            signal(pid, "STOP");
+        } else {
+            screen.types(CTRL_Z);
         }
         screen.terminal.sees("Stopped");
         screen.terminal.prompts();
@@ -88,11 +81,8 @@ fn stop_or_exit_restores_the_terminal_of_the_shell() {
             screen.assert_restored();
         }
         screen.terminal.enters("fg");
-        screen.shows("1/30");
-        screen.types(DOWN);
-        screen.shows("2/30");
-        screen.hides("Stopped");
-        screen.types(end);
+        screen.shows("1/30").types(DOWN).shows("2/30");
+        screen.hides("Stopped").types(end);
         screen.terminal.prompts();
         screen.assert_restored();
         screen.expect_output("echo status=$?", "status=0");
@@ -111,9 +101,7 @@ fn color_option_overrides_no_color_and_a_dumb_terminal_gets_lines() {
     ];
     for (environment, options, is_colored) in cases {
         let mut screen = Screen::with(&database, environment, options);
-        screen.shows("1/30");
-        screen.types("q");
-        screen.ends_with(0);
+        screen.shows("1/30").types("q").ends_with(0);
         let written = String::from_utf8_lossy(screen.terminal.written()).into_owned();
         let case = format!("{environment:?} {options:?}");
         assert_eq!(written.contains(COLOR), is_colored, "{case}");

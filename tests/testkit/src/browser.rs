@@ -229,28 +229,31 @@ impl Browser {
 
     /// Waits until the visible text of the element that `selector` selects contains `text`.
     #[track_caller]
-    pub fn shows(&self, selector: &str, text: &str) {
+    pub fn shows(&self, selector: &str, text: &str) -> &Self {
         eventually(
             &format!("{selector} contains {text:?}: {:?}", self.text("body")),
             || self.text(selector).contains(text),
         );
+        self
     }
 
     /// Types `keys` into the element that has the focus.
     #[track_caller]
-    pub fn types(&self, keys: &str) {
+    pub fn types(&self, keys: &str) -> &Self {
         let element = self.block_on(self.client().active_element());
         let element = element.expect("an element has the focus");
         self.block_on(element.send_keys(keys))
             .expect("the keys are sent");
+        self
     }
 
     #[track_caller]
-    pub fn clicks(&self, selector: &str) {
+    pub fn clicks(&self, selector: &str) -> &Self {
         let element = self.block_on(self.client().find(Locator::Css(selector)));
         let element = element.expect("the element exists");
         self.block_on(element.click())
             .expect("the element can be clicked");
+        self
     }
 
     #[track_caller]

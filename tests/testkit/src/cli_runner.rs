@@ -151,6 +151,14 @@ impl Dlock {
         }
     }
 
+    /// Starts the program, and returns once it has printed `text` on stderr.
+    #[track_caller]
+    pub fn start_until(self, text: &str) -> Running {
+        let running = self.start();
+        running.wait_for_output(text);
+        running
+    }
+
     #[track_caller]
     pub fn run(self) -> Outcome {
         self.start().wait()
@@ -271,6 +279,13 @@ impl Running {
             .try_wait()
             .expect("the status of a child can be read")
             .is_some()
+    }
+
+    /// Sends `signal` to dlock like [`Self::signal`], and waits until dlock ends.
+    #[track_caller]
+    pub fn wait_after(self, signal: &str) -> Outcome {
+        self.signal(signal);
+        self.wait()
     }
 
     /// Waits until dlock ends. Panics if dlock does not end in time.

@@ -275,6 +275,11 @@ impl Proxy {
         self.shared.locked().asked(kind)
     }
 
+    /// Returns the number of requests of all kinds that clients have sent.
+    pub fn asked_in_all(&self) -> usize {
+        self.shared.locked().asked.values().sum()
+    }
+
     /// Waits until clients have sent `count` requests of this kind since the proxy was started.
     #[track_caller]
     pub fn wait_asked(&self, kind: Kind, count: usize) {

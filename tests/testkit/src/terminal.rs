@@ -84,22 +84,24 @@ impl Terminal {
     }
 
     #[track_caller]
-    pub fn types(&mut self, keys: &str) {
+    pub fn types(&mut self, keys: &str) -> &mut Self {
         let mut terminal = self.keys.as_ref().expect("the terminal is not hung up");
         terminal
             .write_all(keys.as_bytes())
             .expect("the terminal accepts keys");
+        self
     }
 
     #[track_caller]
-    pub fn enters(&mut self, line: &str) {
-        self.types(&format!("{line}\n"));
+    pub fn enters(&mut self, line: &str) -> &mut Self {
+        self.types(&format!("{line}\n"))
     }
 
     /// Waits until `text` is on the screen, after the string that the previous call found.
     #[track_caller]
-    pub fn sees(&mut self, text: &str) {
+    pub fn sees(&mut self, text: &str) -> &mut Self {
         eventually(&format!("{text:?} on the screen"), || self.finds(text));
+        self
     }
 
     /// Waits at most `time` until `text` is on the screen, and returns true if it is. Like [`sees`](Self::sees) otherwise.
@@ -123,8 +125,8 @@ impl Terminal {
     }
 
     #[track_caller]
-    pub fn prompts(&mut self) {
-        self.sees(PROMPT);
+    pub fn prompts(&mut self) -> &mut Self {
+        self.sees(PROMPT)
     }
 
     pub fn screen(&mut self) -> &str {
