@@ -112,8 +112,7 @@ fn paused_action_is_not_granted_until_it_is_resumed() {
         let seen = status(database);
         assert_eq!(seen["state"], "paused", "{seen}");
         assert_eq!(seen["operator"], "alice", "{seen}");
-        let table = Dlock::on(database, ["status"]).run().stdout;
-        assert!(table.contains("by alice (reason: it hangs)"), "{table}");
+        Dlock::on(database, ["status"]).shows("by alice (reason: it hangs)");
         let waiter = Dlock::on(database, ["exec", "-a", "init", "--", "echo", "ran"])
             .start_until("init is paused for another 59m");
         let free = Dlock::on(database, ["wait", "init"]).start_until("init is paused for another");

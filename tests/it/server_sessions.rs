@@ -53,9 +53,7 @@ fn only_the_sessions_of_the_command_have_ended_when_dlock_exits(flavour: Flavour
     let (holder, client) = scene.start_noted(scene.exec().inherit(caller.socket()), COMMAND);
     signal(client, "KILL");
     ends(holder, 137);
-    let history = scene.dlock(["history", "init"]).run();
-    let ended = "SIGKILL, ended 1 session ";
-    assert!(history.stdout.contains(ended), "{history:#?}");
+    (scene.dlock(["history", "init"])).shows("SIGKILL, ended 1 session ");
 
     // The command is a shell that fails after its client.
     let (holder, client) = scene.start_noted(scene.exec(), &below("exit 3"));
@@ -146,9 +144,7 @@ fn next_command_starts_after_the_statement_of_a_dead_holder_has_ended(flavour: F
     holder.crash();
     assert_eq!(scene.statements(), 1, "the statement outlives its client");
     scene.next(&[]).expect(0, "0 statements\n", ENDED_EARLIER);
-    let history = scene.dlock(["history", "init"]).run();
-    let ended = "exit 0, ended 1 session ";
-    assert!(history.stdout.contains(ended), "{history:#?}");
+    (scene.dlock(["history", "init"])).shows("exit 0, ended 1 session ");
     caller.assert_is_alive();
 }
 

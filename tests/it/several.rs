@@ -49,8 +49,7 @@ fn command_runs_under_all_leases_and_gets_a_token_for_each() {
         outcome.expect(0, &printed, "");
         assert_eq!(held(database), [""; 0]);
         for name in names {
-            let history = Dlock::on(database, ["history", name]).run().stdout;
-            assert!(history.contains("exit 0"), "{history}");
+            Dlock::on(database, ["history", name]).shows("exit 0");
         }
     });
 }
@@ -114,10 +113,8 @@ fn loss_of_one_lease_stops_the_command_and_releases_the_others() {
         run.running.wait().expect(76, "", &format!("lost {lost}: "));
         assert_eq!(held(&database), [""; 0]);
         let other = ["web", "api"][usize::from(lost == "web")];
-        let history = Dlock::on(&database, ["history", other]).run().stdout;
-        assert!(history.contains("SIGTERM"), "{history}");
-        let history = Dlock::on(&database, ["history", lost]).run().stdout;
-        assert!(history.contains("revoked"), "{history}");
+        Dlock::on(&database, ["history", other]).shows("SIGTERM");
+        Dlock::on(&database, ["history", lost]).shows("revoked");
     }
 }
 

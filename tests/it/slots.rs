@@ -94,8 +94,7 @@ fn each_command_gets_the_smallest_free_slot_up_to_the_smallest_limit() {
         for part in ["2 of 2 slots; all held and renewing", "1 of 3", "2 of 2"] {
             assert!(details.contains(part), "{details}");
         }
-        let list = Dlock::on(database, ["list"]).run().stdout;
-        assert!(list.contains("a +1"), "{list}");
+        Dlock::on(database, ["list"]).shows("a +1");
 
         one.end();
         let lock = status(database);

@@ -87,8 +87,7 @@ fn leftover_processes_do_not_outlive_the_command() {
         let names = outcome.stderr.split(LEFT).nth(1).unwrap_or_default();
         assert!(names.contains("sh ("), "{outcome:?}");
         next.wait().expect(0, "alone\n", "init is held by");
-        let history = Dlock::on(&database, ["history", "init"]).run();
-        assert!(history.stdout.contains(in_history), "{history:?}");
+        Dlock::on(&database, ["history", "init"]).shows(in_history);
     };
     let holder = Holder::start(&database, &[]);
     end_of(holder, &Holder::let_go, 4, "exit 4, killed ");

@@ -171,6 +171,13 @@ impl Dlock {
         outcome.expect(status, stdout, stderr);
         outcome
     }
+
+    /// Runs the program, and asserts that it succeeds and that the output on stdout contains `text`.
+    #[track_caller]
+    pub fn shows(self, text: &str) {
+        let outcome = self.run().exited(0);
+        assert!(outcome.stdout.contains(text), "no {text:?} in {outcome:#?}");
+    }
 }
 
 /// Removes the variables that configure dlock from the environment of `command`.
