@@ -18,8 +18,7 @@ on_each_flavour!(command_is_stopped_when_another_client_changes_the_owner_in_its
 fn command_is_stopped_when_another_client_changes_the_owner_in_its_record(flavour: Flavour) {
     let database = shared(flavour).database("lease");
     let free = |database: &Database| {
-        let free = "UPDATE dlock_lock SET owner_id=NULL";
-        database.run(free);
+        database.run("UPDATE dlock_lock SET owner_id=NULL");
     };
     let taken = "lost init: init is held by a thief";
     let freed = "its record was freed by another session; stopping the command";

@@ -3,10 +3,9 @@
 //! - `scene`: a command whose statement waits for a row lock of the test. The server does not notice that the client of
 //!   such a statement is dead.
 //! - `bystanders`: sessions of other programs, which dlock never ends
-//! - `killed`: sessions of a command whose dlock is killed
+//! - `killed`: sessions of a command whose dlock is killed, and of the process of `dlock hold --pid`
 //! - `limits`: sessions that dlock cannot find or cannot end
 //! - `other_host`: sessions on a server to which dlock is not connected
-//! - `ward`: sessions of the process of `dlock hold --pid`
 //! - this file: who ends the sessions, and when
 //!
 //! A note that another session has got the id of a noted session is in the unit tests of `src/store/session`.
@@ -16,7 +15,6 @@ mod killed;
 mod limits;
 mod other_host;
 mod scene;
-mod ward;
 
 use std::fs;
 

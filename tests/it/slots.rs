@@ -113,8 +113,7 @@ fn each_command_gets_the_smallest_free_slot_up_to_the_smallest_limit() {
 
         // If the last holder could not free the record, it still says that leases are in slots.
         start(1, &["--shared"]).end();
-        let idle = "UPDATE dlock_lock SET owner_id=REPEAT(CHAR(0),16),expires_at='9999-12-31'";
-        database.run(idle);
+        database.run("UPDATE dlock_lock SET owner_id=REPEAT(CHAR(0),16),expires_at='9999-12-31'");
         assert_eq!(status(database)["state"], json!("free"));
         let free = "there is nothing to release: init is free";
         Dlock::typed(database, "release init --yes").expect(66, "", free);

@@ -164,8 +164,7 @@ fn focus_stays_when_rows_move_and_disappear() {
     browser.run(
         "focusOn(\"#rows tr[data-key='tenant-9'] a\"); select(\"#rows tr[data-key='tenant-9'] a\")",
     );
-    let delete = "DELETE FROM dlock_lock WHERE action IN ('tenant-6', 'tenant-8')";
-    database.run(delete);
+    database.run("DELETE FROM dlock_lock WHERE action IN ('tenant-6', 'tenant-8')");
     eventually("the rows disappear", || {
         [index("tenant-6"), index("tenant-8")] == [-1, -1]
     });
