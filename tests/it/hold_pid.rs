@@ -37,6 +37,7 @@ pub(crate) const SCRIPT: &str = r#"
     done
 "#;
 
+/// The next holder's command.
 const NEXT: &str = r#"exec 9>>"$1"; flock -n 9 && echo alone"#;
 
 /// A running [`SCRIPT`] that holds the lock.
