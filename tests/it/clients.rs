@@ -192,9 +192,7 @@ impl Program {
     #[track_caller]
     fn end(mut self) -> usize {
         writeln!(self.commands, "quit").expect("the program reads its commands");
-        let outcome = self.running.wait();
-        outcome.expect_status(0);
-        losses(&outcome.stdout)
+        losses(&self.running.wait().exited(0).stdout)
     }
 
     /// Returns the id of the only dlock that the program has started.
@@ -260,7 +258,7 @@ fn program_waits_holds_its_locks_and_releases_them() {
         program.expect("valid", "false");
         assert_eq!(holder.end().status, Some(3));
 
-        let contends = |name, status| contend(&database, name, "0").run().expect_status(status);
+        let contends = |name, status| contend(&database, name, "0").run().exited(status);
         program.expect("try 0", "true");
         program.expect("valid", "true");
         let status = Dlock::on(&database, ["status", FIRST, "--json"])
@@ -288,7 +286,7 @@ fn program_waits_holds_its_locks_and_releases_them() {
         assert_eq!(program.losses(), 0);
         // The end of the program releases its lock.
         program.running.signal("KILL");
-        contend(&database, FIRST, "10m").run().expect_status(0);
+        contend(&database, FIRST, "10m").run().exited(0);
     });
 }
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use testkit::cli_runner::{Dlock, Running, eventually};
+use testkit::cli_runner::{Dlock, eventually};
 use testkit::command::Stage;
 use testkit::each_server::{everywhere, set_up};
 use testkit::holder::Holder;
@@ -61,10 +61,8 @@ fn hosts_that_start_a_job_at_different_times_run_it_once() {
     everywhere(|database| {
         for tick in 1..=2 {
             let run = || job(database, &["--once-per=1m", "-q"], 0);
-            let hosts = [(); 6].map(|()| run().start()).map(Running::wait);
-            for host in &hosts {
-                host.expect_status(0);
-            }
+            let hosts = [(); 6].map(|()| run().start());
+            let hosts = hosts.map(|host| host.wait().exited(0));
             let ran = hosts.iter().filter(|host| host.stdout == "ran\n");
             assert_eq!(ran.count(), 1);
             run().expect(0, "", "");
@@ -137,7 +135,7 @@ fn a_run_says_until_when_its_lock_stays_held() {
     // The hook for the grant gets no time.
     assert_eq!(hooks, format!("\n{until}\n"));
     let revoke = Dlock::on(database, ["release", "job", "--yes"]);
-    revoke.run().expect_status(0);
+    revoke.run().exited(0);
 
     let (text, hooks) = run(&["--min-hold=1ms"]);
     assert!(text.contains("job is released"), "{text}");

@@ -18,7 +18,7 @@ mod systemd;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use testkit::cli_runner::{Dlock, Outcome, Running};
+use testkit::cli_runner::{Dlock, Outcome};
 use testkit::command::{Stage, read_message, write_message};
 use testkit::repository;
 use testkit::servers::{Database, Flavour, shared};
@@ -111,11 +111,8 @@ impl Host {
     /// Starts `run` on two machines at the same time, and asserts that both exit with 0. Returns what they have printed.
     #[track_caller]
     fn twice(run: impl Fn() -> Dlock) -> [Outcome; 2] {
-        let outcomes = [(); 2].map(|()| run().start()).map(Running::wait);
-        for outcome in &outcomes {
-            outcome.expect_status(0);
-        }
-        outcomes
+        let machines = [(); 2].map(|()| run().start());
+        machines.map(|machine| machine.wait().exited(0))
     }
 
     fn dlock(&self, words: &[&str]) -> Outcome {

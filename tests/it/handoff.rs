@@ -113,7 +113,7 @@ fn a_lease_revoked_just_before_the_release_is_reported_as_lost() {
         let (holder, next) = hand_over(database, holder, next);
         let message = "init was released by an operator before the command had ended";
         holder.expect(76, "", message);
-        next.expect_status(5);
+        next.exited(5);
         assert!(is_free(database));
         let runs = runs(database, &[]);
         let endings: Vec<&str> = endings(&runs).iter().map(|(ending, _)| *ending).collect();
@@ -124,15 +124,13 @@ fn a_lease_revoked_just_before_the_release_is_reported_as_lost() {
 #[test]
 fn the_next_holder_advances_an_existing_fence_and_a_take_over_records_no_loss() {
     everywhere(|database| {
-        contender(database, &["--fence"], "4")
-            .run()
-            .expect_status(4);
+        contender(database, &["--fence"], "4").run().exited(4);
         let fence = || database.first::<u64>("SELECT token FROM dlock_fence");
         let before = fence();
         let holder = Holder::on(database, &[]);
         let (holder, next) = hand_over(database, holder, contender(database, &[], "5"));
-        holder.expect_status(3);
-        next.expect_status(5);
+        holder.exited(3);
+        next.exited(5);
         let last = runs(database, &["--number", "1"]);
         assert_eq!(fence(), last[0]["token"].as_u64());
         assert!(fence() > before);
@@ -143,8 +141,8 @@ fn the_next_holder_advances_an_existing_fence_and_a_take_over_records_no_loss() 
         let next = contender(database, &[], "5").start();
         wait_for_waiter(database);
         database.run("UPDATE dlock_lock SET expires_at=UTC_TIMESTAMP(6)-INTERVAL 1 HOUR");
-        holder.end().expect_status(3);
-        next.wait().expect_status(5);
+        holder.end().exited(3);
+        next.wait().exited(5);
         let last = runs(database, &["--number", "2"]);
         let outcomes: Vec<_> = last.iter().map(|run| run["outcome"].as_str()).collect();
         assert_eq!(outcomes, [Some("exited"); 2]);

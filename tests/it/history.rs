@@ -49,7 +49,7 @@ fn the_history_and_status_contain_every_run_with_its_outcome(flavour: Flavour) {
     exec(database, &a, "exit 7", 7);
     exec(database, &a, "kill -9 $$", 137);
     let limited = ["exec", "init", "--max-runtime=10ms", "--", "sleep", "60"];
-    Dlock::on(database, limited).run().expect_status(124);
+    Dlock::on(database, limited).run().exited(124);
     let once = ["-a", "init", "--once=v1", "--holder=web-1"];
     let once = [&once[..], &["--note=release 42"]].concat();
     exec(database, &once, "exit 0", 0);

@@ -329,7 +329,7 @@ fn hold_of_a_service_ends_with_sigterm_and_with_its_lease() {
     };
     let hold = start();
     hold.signal("TERM");
-    hold.wait().expect_status(0);
+    hold.wait().exited(0);
     assert_eq!(contend(&database), Some(0));
 
     let hold = start();

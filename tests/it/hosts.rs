@@ -119,7 +119,7 @@ fn a_read_only_host_is_used_only_to_read_and_only_if_no_host_accepts_writes() {
         let both = [host(replica.port()), host(database.port)];
         let run = |arguments: &[&str]| dlock(&database, &both, arguments).run();
         ran_on_the_last(&exec(&database, &both), &both, &[READ_ONLY]);
-        run(&["setup"]).expect_status(0);
+        run(&["setup"]).exited(0);
         let outcome = run(&["status", "init"]);
         let from_writer = format!("the data is from {}", both[1]);
         outcome.expect(0, &outcome.stdout, &from_writer);

@@ -41,7 +41,7 @@ impl<'a> Scene<'a> {
     #[track_caller]
     fn replica(&self, options: &[&str]) -> Database {
         let exec = self.exec().args(options).args(["--", "true"]);
-        exec.run().expect_status(0);
+        exec.run().exited(0);
         copy(&self.database, self.second)
     }
 
@@ -224,7 +224,7 @@ fn a_holder_stops_if_the_older_database_has_another_grant_or_is_paused() {
         let outcome = holder.running.wait();
         outcome.expect(76, "", "although the lease of this process had not ended");
         outcome.expect(76, "", "a restored backup");
-        other.end().expect_status(3);
+        other.end().exited(3);
     });
 }
 

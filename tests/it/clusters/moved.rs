@@ -142,7 +142,7 @@ fn a_waiter_on_the_old_server_does_not_take_over_the_lease_there() {
         holder.wait_for_output(MOVED);
         waited(&waiter.wait(), without);
         scene.commands.let_go();
-        holder.wait().expect_status(4);
+        holder.wait().exited(4);
     });
 }
 
@@ -158,7 +158,7 @@ fn a_waiter_on_the_old_server_does_not_use_a_lease_that_is_released_there() {
         let new = scene.copy();
         scene.move_address();
         scene.commands.let_go();
-        holder.wait().expect_status(4);
+        holder.wait().exited(4);
         waiter.wait().expect(0, "alone\n", "init is held by");
         let runs = |database: &Database| -> u64 {
             database.value("SELECT COUNT(*) FROM dlock_history WHERE outcome='exited' AND code=0")

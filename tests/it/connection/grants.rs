@@ -114,7 +114,7 @@ fn a_missing_create_grant_is_reported_once_and_before_missing_grants() {
 #[track_caller]
 fn execute_printout(server: &Server, options: &[&str], client: &[&str]) {
     let printed = Dlock::new(["setup", "--print"]).args(options).run();
-    printed.expect_status(0);
+    let printed = printed.exited(0);
     let stage = Stage::new();
     let statements = stage.write("setup.sql", 0o600, printed.stdout);
     let statements = File::open(statements).expect("the file exists");
@@ -126,7 +126,7 @@ fn execute_printout(server: &Server, options: &[&str], client: &[&str]) {
     .args(client)
     .stdin(statements.into())
     .run()
-    .expect_status(0);
+    .exited(0);
 }
 
 on_each_flavour!(the_printed_statements_can_be_executed_on_a_fresh_server);

@@ -81,7 +81,7 @@ fn a_stale_holder_changes_nothing_in_a_fenced_table_and_commits_no_transaction()
         let old = granted(host, "column.sql");
         assert_eq!(state(host), "up");
         // A holder may send the file again, for example if the response is lost.
-        run_with(host, "column.sql", &old).expect_status(0);
+        run_with(host, "column.sql", &old).exited(0);
         let in_transaction = granted(host, "transaction.sql");
         assert_eq!(state(host), "done", "{flavour}");
         granted(host, "column.sql");

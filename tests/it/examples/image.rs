@@ -49,7 +49,7 @@ fn containers_migrate_once_and_the_application_becomes_process_1() {
         ("RELEASE=42", &["process 1"]),
     ] {
         let before = host.log().len();
-        container(host, &[release]).run().expect_status(0);
+        container(host, &[release]).run().exited(0);
         assert_eq!(host.log()[before..], *log, "{release}");
     }
 }
@@ -70,7 +70,7 @@ fn stopping_a_container_ends_its_wait_or_its_migration_and_frees_the_lock() {
         stop(&second, "TERM");
         assert_eq!(second.wait().status, Some(143));
         stop(&first, "TERM");
-        first.wait().expect_status(status);
+        first.wait().exited(status);
         assert!(host.is_free("init"));
     }
     assert_eq!(host.log(), ["stopped 4", "stopped 143"]);

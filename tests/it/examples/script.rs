@@ -46,7 +46,7 @@ fn the_script_locks_itself_under_a_dlock_of_another_action() {
         // If an operator sets DLOCK_ACTION, the script still acquires the lock.
         &["DLOCK_ACTION=deploy", &script, "42"],
     ] {
-        host.starts_with_url(words).run().expect_status(0);
+        host.starts_with_url(words).run().exited(0);
     }
     assert_eq!(host.log(), ["deploy", "deploy"]);
     let history = host.dlock(&["history", "deploy"]);

@@ -200,7 +200,7 @@ fn a_response_to_another_request_is_never_accepted() {
         let replay = Fault::Respond(grant.response());
         let replayed = scene.proxy.every(Kind::TryAcquire, replay);
         let options = ["--wait", "0", "--connect-timeout", "0"];
-        scene.faulty("thief", &options, "").run().expect_status(69);
+        scene.faulty("thief", &options, "").run().exited(69);
         replayed.lift();
         owner.unharmed();
 

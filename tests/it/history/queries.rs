@@ -40,7 +40,7 @@ fn results_show_whether_dlock_or_the_command_chose_the_status(flavour: Flavour) 
     exec(database, &init, "kill -KILL $$", 137);
     let limit = ["exec", "init", "--max-runtime=10ms", "--grace=1s"];
     let limited = Dlock::on(database, limit).args(["--", "sleep", "600"]);
-    limited.run().expect_status(124);
+    limited.run().exited(124);
     let revoked = Holder::on(database, &[]);
     operator_releases(database);
     assert_eq!(revoked.running.wait().status, Some(76));

@@ -53,7 +53,7 @@ fn process_of_another_user_is_only_watched() {
     };
     hold(&[], Stdio::piped()).expect(64, "(exit 64)\n", "the process belongs to another user");
     assert!(is_free(&database));
-    hold(&["--on-lost=report"], Stdio::null()).expect_status(0);
+    hold(&["--on-lost=report"], Stdio::null()).exited(0);
     assert!(!is_free(&database));
     drop(root);
 }

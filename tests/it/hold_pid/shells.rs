@@ -137,7 +137,7 @@ fn lock_is_free_if_the_dlock_in_the_shell_is_killed_at_the_grant() {
     eventually("the lock is free", || is_free(&database));
     assert!(is_alive(&waiter.pid().to_string()));
     drop(stdin);
-    waiter.wait().expect_status(1);
+    waiter.wait().exited(1);
 }
 
 #[test]

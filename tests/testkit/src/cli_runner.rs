@@ -359,12 +359,6 @@ impl Outcome {
         );
     }
 
-    /// Asserts that the exit status is `status`.
-    #[track_caller]
-    pub fn expect_status(&self, status: i32) {
-        assert_eq!(self.status, Some(status), "{self:#?}");
-    }
-
     /// Asserts that the exit status is `status`, and returns the outcome.
     #[track_caller]
     pub fn exited(self, status: i32) -> Self {
