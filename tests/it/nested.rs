@@ -1,9 +1,6 @@
 //! Tests of `dlock exec` inside the command of another `dlock exec`. For the same action, the inner dlock runs its
 //! command under the outer lease. For a different action, the inner dlock acquires its own lease.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-
 use testkit::cli_runner::{Dlock, eventually};
 use testkit::command::Stage;
 use testkit::holder::{Holder, is_free, renewals, steal, token};
@@ -94,10 +91,7 @@ fn nested_command_replaces_its_dlock_and_inherits_signals_and_streams() {
     assert!(direct.ends_with("none\n"), "{direct}");
 
     // A command that cannot be executed.
-    let script = stage.path("script");
-    fs::write(&script, "#!/no/such/interpreter\n").expect("the script can be written");
-    let executable = PermissionsExt::from_mode(0o755);
-    fs::set_permissions(&script, executable).expect("the test owns the file");
+    let script = stage.write("script", 0o755, "#!/no/such/interpreter\n");
     let script = script.display();
     let inner = format!(r#""$dlock" exec -a init {WAIT_LIMIT} -- {script}"#);
     let why = "its interpreter /no/such/interpreter does not exist";

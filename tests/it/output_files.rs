@@ -109,9 +109,7 @@ fn copy_of_the_program_is_complete_and_replaces_no_device_and_no_link() {
     assert_eq!(mode & 0o555, 0o555, "{mode:o}");
 
     let stage = Stage::new();
-    let program = stage.path("program");
-    fs::write(&program, "old").expect("the folder is writable");
-    fs::set_permissions(&program, Permissions::from_mode(0o600)).expect("the mode is set");
+    let program = stage.write("program", 0o600, "old");
     let link = link(&stage, "program");
     copy_to(&link).expect(0, "", "");
     assert!(link.is_symlink());

@@ -2,7 +2,6 @@
 //! `/dev`, or a program whose interpreter is missing. dlock runs the command or says why it cannot.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use testkit::cli_runner::{Dlock, Outcome};
@@ -135,10 +134,7 @@ fn program_that_the_kernel_cannot_execute_is_reported_and_releases_the_lock() {
         ("binary", &other, 127, "its interpreter /Xib"),
         ("forbidden", b"#!/etc/passwd\n", 126, ""),
     ] {
-        let path = stage.path(name);
-        fs::write(&path, program).expect("the folder is writable");
-        fs::set_permissions(&path, PermissionsExt::from_mode(0o755))
-            .expect("the test owns the file");
+        let path = stage.write(name, 0o755, program);
         let path = path.to_str().expect("the path is text");
         // A run that finds the lock held does not wait.
         let outcome = Dlock::on(&database, ["exec", "-n", "-a", "init", "--", path]).run();

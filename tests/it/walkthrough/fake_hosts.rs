@@ -4,8 +4,6 @@
 //! A shell runs each typed line, and `dlock` in a line is the program under test. The output of a session contains
 //! stdout and stderr in the order in which they were written.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use testkit::cli_runner::{Dlock, Running, eventually};
@@ -59,10 +57,7 @@ impl FakeHosts {
     pub(super) fn with(flavour: Flavour, ttl: &'static str) -> Self {
         let database = set_up(flavour);
         let stage = Stage::new();
-        let script = stage.path("migrate.sh");
-        fs::write(&script, MIGRATE).expect("the script can be written");
-        fs::set_permissions(&script, Permissions::from_mode(0o755))
-            .expect("the test owns the script");
+        stage.write("migrate.sh", 0o755, MIGRATE);
         stage.fifo("ready");
         stage.fifo("go");
         Self {
