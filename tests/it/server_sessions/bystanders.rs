@@ -40,6 +40,7 @@ const CONNECT_AND_CLOSE: &str = r#"
     exec 3<>/dev/tcp/127.0.0.1/"$1"
     echo connected > "$2"
     read word < "$3"
+    cat <&3 > /dev/null
     exec 3>&-
     echo closed > "$2"
     read word < "$3"
@@ -110,7 +111,7 @@ fn a_session_on_the_port_of_an_ended_connection_lives(flavour: Flavour) {
     holder.wait_for_output("dlock doctor --session-user USER shows the missing privilege");
     let port = port_of_command(&holder, database.port);
     holder.signal("STOP");
-    // The server closes its end first, so that the port is free as soon as the command closes the other end.
+    // The command reads until the server has closed its end, so that the port is free as soon as the command closes its own.
     let query = format!("SELECT id FROM information_schema.processlist WHERE host LIKE '%:{port}'");
     let session: u64 = database.value(query);
     database.run(format!("KILL {session}"));
