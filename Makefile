@@ -76,7 +76,7 @@ test-model:
 
 # `make test` searches shorter runs of the model. A search with two threads does not keep two processors busy.
 model: export DLOCK_WHOLE_MODEL = yes
-model: ## Check the model of the protocol in all its runs, which takes about seven minutes
+model: ## Check the model of the protocol in all its runs, which takes about ten minutes
 	$(MODEL) -- --nocapture --test-threads=2
 
 static: export CARGO_PROFILE_DEV_DEBUG = 0
