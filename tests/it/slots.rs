@@ -273,6 +273,25 @@ fn success_in_a_slot_counts_for_every_limit() {
     });
 }
 
+/// Both runs have started before one of them succeeds.
+#[test]
+fn successes_in_two_slots_at_once_both_count() {
+    everywhere(|database| {
+        for (name, once) in [("a", "--once=v1"), ("b", "--once-per=1h")] {
+            let runs = [(); 2].map(|()| {
+                let stage = Stage::new();
+                let exec = Dlock::on(database, ["exec", name, "--slots=2", once]);
+                let script = r#"echo up > "$1"; read word < "$2""#;
+                (stage.start(exec, script), stage)
+            });
+            for (run, stage) in runs {
+                stage.let_go("on");
+                run.wait().expect(0, "", "");
+            }
+        }
+    });
+}
+
 #[test]
 fn inner_dlock_runs_under_an_outer_one_that_accepts_fewer_holders() {
     let database = shared(Flavour::of_this_test()).database("slots");

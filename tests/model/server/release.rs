@@ -84,9 +84,14 @@ impl Server {
             is_named: lease.is_some_and(is_left) || revoked.is_some(),
             next,
             revoked: revoked.map(|row| row.version().token),
-            is_recorded: (self.success)
-                .filter(|_| is_success)
-                .map(|success| Some(success) == token),
+            is_recorded: (self.success).filter(|_| is_success).map(|success| {
+                let has_ended = is_owner
+                    || matches!(
+                        token.and_then(|token| self.recorded(token)),
+                        Some(HistoryOutcome::Exited(_))
+                    );
+                Some(success) == token || success > 0 && has_ended
+            }),
             outcome: token.and_then(|token| self.recorded(token)),
         }
     }

@@ -304,27 +304,29 @@ pub(super) fn is_recorded(
     outcome: HistoryOutcome,
     passed_on: &str,
 ) -> String {
+    let Some(once) = contender.once.as_ref().filter(|_| outcome.is_success()) else {
+        return "NULL".to_owned();
+    };
     let action = hex(contender.action.as_str());
-    match &contender.once {
-        Some(Once::Ever(key)) if outcome.is_success() => format!(
-            "EXISTS(SELECT 1 FROM dlock_success WHERE action={action} AND once_key={} \
-             AND token={token})",
-            hex(key.as_str())
-        ),
-        // If a later run has succeeded, its success has replaced the own one, which then needs another proof.
-        Some(Once::Per(_)) if outcome.is_success() => {
-            let success = |comparison| {
-                format!(
-                    "EXISTS(SELECT 1 FROM dlock_lock WHERE action={action} AND succeeded_token{comparison}{token})"
-                )
-            };
-            format!(
-                "({} OR {} AND ({CHANGED}>0 OR {passed_on} OR COALESCE({}='exited',FALSE)))",
-                success("="),
-                success(">"),
-                recorded_outcome(contender, token)
+    // The success of another run, which needs another proof of the own one. With a key, the first success stays, and a
+    // run beside it in another slot adds none. With a period, a later success replaces the own one.
+    let (own, other) = match once {
+        Once::Ever(key) => {
+            let key = hex(key.as_str());
+            let success = format!("dlock_success WHERE action={action} AND once_key={key}");
+            (
+                format!("{success} AND token={token}"),
+                format!("{success} AND token<>{token}"),
             )
         }
-        _ => "NULL".to_owned(),
-    }
+        Once::Per(_) => {
+            let success = format!("dlock_lock WHERE action={action} AND succeeded_token");
+            (format!("{success}={token}"), format!("{success}>{token}"))
+        }
+    };
+    format!(
+        "(EXISTS(SELECT 1 FROM {own}) OR EXISTS(SELECT 1 FROM {other}) \
+         AND ({CHANGED}>0 OR {passed_on} OR COALESCE({}='exited',FALSE)))",
+        recorded_outcome(contender, token)
+    )
 }
