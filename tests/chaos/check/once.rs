@@ -5,7 +5,7 @@ use super::{START, Violation};
 use crate::fault_kind::FaultKind;
 use crate::history::{End, Micros};
 use crate::schedule::{ExecOption, once_key};
-use crate::timeline::{Fault, Run, Timeline};
+use crate::timeline::{Fault, Run, Start, Timeline};
 
 pub(crate) fn once(timeline: &Timeline) -> Vec<Violation> {
     // A replica may lack the success.
@@ -16,7 +16,12 @@ pub(crate) fn once(timeline: &Timeline) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (run, succeeded) in successes(timeline) {
         for other in timeline.runs.values().filter(|other| is_same(run, other)) {
-            let Some(start) = other.start.filter(|start| start.at > succeeded) else {
+            // A lease beside that of `run` may have been granted before the success.
+            let granted = |start: &Start| match run.excludes(other) {
+                true => start.at,
+                false => start.at - START,
+            };
+            let Some(start) = (other.start).filter(|start| granted(start) > succeeded) else {
                 continue;
             };
             let what = format!(
