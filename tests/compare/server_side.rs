@@ -16,6 +16,7 @@ use dlock::store::{
     Contender, DatabaseId, Holder, QueueEntry, QueueLock, Request, Response, Store, TimedResponse,
 };
 use mysql::Conn;
+use mysql::prelude::Queryable;
 use testkit::servers::{self, SESSIONS};
 use testkit::sql::Sql;
 
@@ -144,7 +145,8 @@ impl ServerSide {
                 let session = self.contenders[*index]
                     .current()
                     .ok_or("there is no session")?;
-                self.admin.run(format!("KILL {session}"));
+                let killed = self.admin.query_drop(format!("KILL {session}"));
+                killed.map_err(|error| format!("KILL {session}: {error}"))?;
                 self.wait_and_record_end(session)?;
                 if self.contenders[*index].is_waiting() {
                     responses.push((*index, self.contenders[*index].finish_waiting()));
