@@ -29,7 +29,7 @@ impl Run {
     }
 }
 
-/// What a search has found: failed properties and possible events by name, each with the steps that lead to it.
+/// The failed properties and the possible events that a search has found, by name, each with the steps that lead to it.
 type Findings = Vec<(&'static str, Vec<String>)>;
 
 /// Searches all states of `run`. Asserts that no property fails and that all events in `possible` are found. Stops at the

@@ -349,6 +349,10 @@ fn command_with_once_never_starts_after_a_success() {
     assert_holds(once, &[HANDED_OVER, GRANTED_THOUGH_DONE]);
     let broken = once.variant(Variant::SuccessAfterReadIgnored);
     assert_broken(broken, &[NOT_RUN_AGAIN]);
+    let in_slots = once.limits([Limit::NONE; 2]);
+    assert_holds(in_slots.horizon(size(5, 3)), &[SHARED_RUN]);
+    let broken = in_slots.faults(0).rule(Rule::OnlyOwnSuccessCounts);
+    assert_broken(broken, &[RELEASED_BY_HOLDER]);
 }
 
 /// In this run, the server refuses to write the history.

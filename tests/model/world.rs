@@ -259,8 +259,9 @@ impl World {
             self.started = self.started.max(token);
             if is_exclusive {
                 self.started_exclusive = token;
+                // A lease in a slot may have been granted before the success of another slot.
+                self.ran_though_done |= self.server.is_done();
             }
-            self.ran_though_done |= self.server.is_done();
         }
     }
 

@@ -4,7 +4,7 @@ use dlock::lease::Token;
 use dlock::store::read_back::{NextGrant, ReleaseReadBack};
 use dlock::store::{HistoryOutcome, QueueLock, ReleaseRequest};
 
-use super::{NUMBER_BYTE, Row, Rules, Server, Session};
+use super::{NUMBER_BYTE, Row, Rule, Rules, Server, Session};
 
 impl Row {
     /// Ends the lease, and removes the noted sessions if the release says so.
@@ -79,20 +79,18 @@ impl Server {
         let lease = self.held_lease_of(owner_id);
         let is_left = |row: &Row| request.token.is_none_or(|it| it == row.version().token);
         let revoked = lease.filter(|row| row.revoked);
+        let outcome = token.and_then(|token| self.recorded(token));
         ReleaseReadBack {
             changed: is_owner,
             is_named: lease.is_some_and(is_left) || revoked.is_some(),
             next,
             revoked: revoked.map(|row| row.version().token),
             is_recorded: (self.success).filter(|_| is_success).map(|success| {
-                let has_ended = is_owner
-                    || matches!(
-                        token.and_then(|token| self.recorded(token)),
-                        Some(HistoryOutcome::Exited(_))
-                    );
-                Some(success) == token || success > 0 && has_ended
+                let has_ended = is_owner || matches!(outcome, Some(HistoryOutcome::Exited(_)));
+                let may_be_another = has_ended && !rules.has(Rule::OnlyOwnSuccessCounts);
+                Some(success) == token || success > 0 && may_be_another
             }),
-            outcome: token.and_then(|token| self.recorded(token)),
+            outcome,
         }
     }
 

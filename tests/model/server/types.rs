@@ -126,6 +126,8 @@ pub(crate) enum Rule {
     SharedRecordIsFree,
     /// The slot of a dead holder is freed although its lease was renewed.
     DeadSlotMayBeRenewed,
+    /// The success of another run with the same key does not count for a run in a slot beside it.
+    OnlyOwnSuccessCounts,
 }
 
 /// Up to two rules. A correct server with named locks has none.

@@ -295,38 +295,32 @@ fn earliest_end(since: HistorySince) -> String {
     }
 }
 
-/// Returns an expression that is 1 if the success of the grant `token` is recorded, otherwise 0. The expression is NULL
-/// if no success has to be recorded. `passed_on` is the condition that the lease was handed off on this server and granted
-/// again.
-pub(super) fn is_recorded(
-    contender: &Contender,
-    token: Token,
-    outcome: HistoryOutcome,
-    passed_on: &str,
-) -> String {
+/// Returns an expression that is 1 if the run of the grant `token` counts as done, otherwise 0: its success is recorded, or
+/// that of another run, and this release has freed the lease or its run is recorded. With a key, the first success
+/// stays, and a run beside it in another slot adds none. With a period, a later success replaces the own one. The
+/// expression is NULL if no success has to be recorded.
+pub(super) fn is_recorded(contender: &Contender, token: Token, outcome: HistoryOutcome) -> String {
     let Some(once) = contender.once.as_ref().filter(|_| outcome.is_success()) else {
         return "NULL".to_owned();
     };
     let action = hex(contender.action.as_str());
-    // The success of another run, which needs another proof of the own one. With a key, the first success stays, and a
-    // run beside it in another slot adds none. With a period, a later success replaces the own one.
-    let (own, other) = match once {
+    let (successes, column, another) = match once {
         Once::Ever(key) => {
             let key = hex(key.as_str());
-            let success = format!("dlock_success WHERE action={action} AND once_key={key}");
-            (
-                format!("{success} AND token={token}"),
-                format!("{success} AND token<>{token}"),
-            )
+            let successes = format!("dlock_success WHERE action={action} AND once_key={key}");
+            (successes, "token", "<>")
         }
         Once::Per(_) => {
-            let success = format!("dlock_lock WHERE action={action} AND succeeded_token");
-            (format!("{success}={token}"), format!("{success}>{token}"))
+            let successes = format!("dlock_lock WHERE action={action}");
+            (successes, "succeeded_token", ">")
         }
     };
+    let success =
+        |comparison| format!("EXISTS(SELECT 1 FROM {successes} AND {column}{comparison}{token})");
     format!(
-        "(EXISTS(SELECT 1 FROM {own}) OR EXISTS(SELECT 1 FROM {other}) \
-         AND ({CHANGED}>0 OR {passed_on} OR COALESCE({}='exited',FALSE)))",
+        "({} OR {} AND ({CHANGED}>0 OR COALESCE({}='exited',FALSE)))",
+        success("="),
+        success(another),
         recorded_outcome(contender, token)
     )
 }

@@ -241,7 +241,7 @@ pub(in crate::store::mysql) fn release(
             let prune = prune_history(contender, token);
             (
                 format!("BEGIN;{free}{record}{leave}COMMIT;{clear}{pass_late}{prune}"),
-                is_recorded(contender, token, run.outcome, &passed_on),
+                is_recorded(contender, token, run.outcome),
                 recorded_outcome(contender, token),
             )
         }
