@@ -145,9 +145,7 @@ impl ServerSide {
                 let session = self.contenders[*index]
                     .current()
                     .ok_or("there is no session")?;
-                let killed = self.admin.query_drop(format!("KILL {session}"));
-                killed.map_err(|error| format!("KILL {session}: {error}"))?;
-                self.wait_and_record_end(session)?;
+                self.kill(session)?;
                 if self.contenders[*index].is_waiting() {
                     responses.push((*index, self.contenders[*index].finish_waiting()));
                 }
@@ -182,8 +180,7 @@ impl ServerSide {
         for index in 0..CONTENDERS {
             if self.contenders[index].is_waiting() {
                 if let Some(session) = self.contenders[index].waiting_session() {
-                    self.admin.run(format!("KILL {session}"));
-                    self.wait_and_record_end(session)?;
+                    self.kill(session)?;
                 }
                 self.contenders[index].finish_waiting();
             }
@@ -220,6 +217,12 @@ impl ServerSide {
                 format!("SELECT id FROM {SESSIONS} AS s WHERE id={session} AND state='User lock'");
             side.admin.first::<u64>(&state).is_some()
         })
+    }
+
+    fn kill(&mut self, session: u64) -> Result<(), String> {
+        let killed = self.admin.query_drop(format!("KILL {session}"));
+        killed.map_err(|error| format!("KILL {session}: {error}"))?;
+        self.wait_and_record_end(session)
     }
 
     fn wait_and_record_end(&mut self, session: u64) -> Result<(), String> {
