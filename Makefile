@@ -35,7 +35,7 @@ STATIC_FLAGS = -C target-feature=+crt-static -C relocation-model=static --remap-
 DIST = $(TARGET)/dist$(if $(filter-out $(HOST),$(TRIPLE)),/$(TRIPLE))
 BUILD_STATIC = build --locked --bin dlock --target $(TRIPLE) --target-dir $(STATIC)
 
-.PHONY: help all check demo demo-page test test-programs test-model model static chaos migrations failovers clients lint deny bench bench-guard bench-guard-build generated install clean deb archive image packages release-check
+.PHONY: help all check demo demo-page test test-programs test-model model static chaos migrations failovers clients lint deny bench bench-guard generated install clean deb archive image packages release-check
 
 # `dlock version` prints this commit.
 all static: export DLOCK_COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
@@ -160,19 +160,16 @@ deny: ## Check the licences, versions and sources of the dependencies
 
 # Measures the cost of one exec, the queue, dlock status, and the page of dlock serve. Compares dlock with etcdctl, with
 # flock and with a program that acquires no lock. The measured dlock is the program that `make` builds.
-bench bench-guard bench-guard-build: export RUSTFLAGS = $(STATIC_FLAGS)
+bench bench-guard: export RUSTFLAGS = $(STATIC_FLAGS)
 bench: ## Compare the speed of dlock, etcdctl and flock
 	tests/servers/fetch mariadb mysql etcd zookeeper kazoo curator zsh fish bash-completion chromium
 	$(CARGO) bench --locked --target $(HOST) --target-dir $(STATIC) --bench exec --bench queue --bench status --bench serve
 
 # Measures at most three times, for less than a minute each. With DLOCK_EARLIER=PATH, it measures once, and also measures
 # the program at that path.
-GUARD = $(CARGO) bench --locked --target $(HOST) --target-dir $(STATIC) --bench queue
 bench-guard: ## Fail if dlock has become slow in comparison with etcdctl
 	tests/servers/fetch mariadb mysql etcd
-	$(GUARD) -- guard
-bench-guard-build:
-	$(GUARD) --no-run
+	$(CARGO) bench --locked --target $(HOST) --target-dir $(STATIC) --bench queue -- guard
 
 # Renders man/*.1 and completions/ from the command-line grammar. Renders the sample output of the section *A lock is
 # stuck* in docs/operations.md and dlock-operations(7) from real runs.
