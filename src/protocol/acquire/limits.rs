@@ -5,10 +5,13 @@ use std::time::Duration;
 use crate::lease::instant::BootInstant;
 
 /// Minimum wait limit during the last step of a wait: an attempt on a free record, or the confirmation of a lease. This
-/// time is too short for a user to notice, and long enough for a slow network.
+/// time is too short for a user to notice.
+///
+/// If the network or the server is slow, the minimum is twice the time to the first response, but not longer than the
+/// request timeout. Otherwise, a contender that does not wait could never take over an expired lease there.
 pub(super) const FINAL_TRY: Duration = Duration::from_millis(250);
 
-/// Time limits of an acquisition. The final step of a wait may exceed a limit by a fraction of a second.
+/// Time limits of an acquisition. The final step of a wait may exceed a limit by a short time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WaitLimits {
     /// Maximum time to wait for the lease after the server's first response. None waits forever.
@@ -96,9 +99,11 @@ impl TimeLimits {
                 _ => Some(self.started + connect),
             };
         };
+        let slow = 2 * first_response.since(self.started);
+        let final_try = slow.min(request_timeout).max(FINAL_TRY);
         let (least, confirmed_by) = match step {
-            FinalStep::Confirm { since } => (FINAL_TRY, Some(since + connect.max(FINAL_TRY))),
-            FinalStep::Attempt => (FINAL_TRY, None),
+            FinalStep::Confirm { since } => (final_try, Some(since + connect.max(final_try))),
+            FinalStep::Attempt => (final_try, None),
             FinalStep::None => (Duration::ZERO, None),
         };
         let turn = wait.map(|wait| first_response + wait.max(least));
