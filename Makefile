@@ -50,7 +50,7 @@ help: ## List the targets
 # Run this target after each edit. It starts no server, and normally takes less than a minute if one file has changed.
 check: ## Check the format and the lints, and run the unit tests
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
+	$(CARGO) clippy --locked --workspace --all-targets --features mutants -- --deny warnings
 	$(TEST) --quiet --lib
 
 demo: all ## Show three replicas that compete for the same lock, on a private server
@@ -61,11 +61,11 @@ demo-page: all ## Run the demo, and keep the page of dlock serve open
 
 # Sixteen tests run at the same time, even on two processors, because tests mostly wait. The model checker never waits, so
 # it runs beside them and gets only the time that they leave. The first command downloads the servers and tools while it
-# builds the tests.
+# builds the tests. With RELEASED, the tests of the static program use the one that `make bench-guard` has built.
 test: ## Run all tests, on MariaDB and MySQL
 	tests/servers/fetch mariadb mariadb-11.8 mysql galera haproxy mysqlrouter faketime alembic django knex typeorm activerecord zsh fish bash-completion \
 		kubernetes-validate chromium prometheus go & \
-	$(MAKE) static && $(TEST) --no-run && $(MODEL) --no-run; built=$$?; wait $$! && exit $$built
+	$(if $(RELEASED),,$(MAKE) static &&) $(TEST) --no-run && $(MODEL) --no-run; built=$$?; wait $$! && exit $$built
 	$(MAKE) --no-print-directory --jobs=2 test-programs test-model
 
 test-programs:
@@ -146,10 +146,10 @@ packages: deb archive image ## Build a .deb, an archive and an image in target/d
 release-check: packages ## Build the packages in two folders, check and compare them
 	packaging/reproducible $(DIST)
 
+# The first clippy reads the code with both features, and the second one reads the code without them.
 lint: ## Check the format, the lints and the documentation
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --locked --workspace --all-targets -- --deny warnings
-	$(CARGO) clippy --locked --workspace --features mutants -- --deny warnings
+	$(CARGO) clippy --locked --workspace --all-targets --features mutants -- --deny warnings
 	$(CARGO) clippy --locked --no-default-features -- --deny warnings
 	RUSTDOCFLAGS='--deny warnings' $(CARGO) doc --locked --no-deps --document-private-items
 

@@ -13,14 +13,16 @@ use testkit::command::Stage;
 use testkit::servers::{Flavour, shared};
 use testkit::target_tmp;
 
-/// Returns the path of the static program. `make static` builds the program in the target folder.
+/// Returns the path of the newest static program in the target folder. `make static` builds it without optimisation. `make`
+/// and `make bench-guard` build it as users get it.
 #[track_caller]
 pub(crate) fn program() -> PathBuf {
     let folder = target_tmp().with_file_name("static");
     let hosts = fs::read_dir(&folder).into_iter().flatten().flatten();
-    let programs = hosts.map(|host| host.path().join("debug/dlock"));
-    let program = programs.into_iter().find(|program| program.exists());
-    let program = program.unwrap_or(folder);
+    let profiles = ["debug/dlock", "release/dlock"];
+    let programs = hosts.flat_map(|host| profiles.map(|program| host.path().join(program)));
+    let built_at = |program: &PathBuf| program.metadata().and_then(|it| it.modified()).ok();
+    let program = programs.max_by_key(built_at).unwrap_or(folder);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     // `find` fails if the program is missing.
     let newer = run(Command::new("find").arg(source).arg("-newer").arg(&program));
