@@ -262,3 +262,26 @@ fn zero_wait_limit_ends_after_the_first_response() {
         NextRequest::NotGranted(NotGranted::HeldByOther { .. })
     ));
 }
+
+#[test]
+fn slow_contender_that_does_not_wait_takes_over_an_expired_lease() {
+    let slow = Duration::from_millis(600);
+    let mut acquire = acquisition(Some(Duration::ZERO));
+    send_first_attempt(&mut acquire);
+    let (record, queue) = (
+        record(0, Expiry::Ago(secs(60))),
+        queue_state(QueueLockOwner::Own, 0),
+    );
+    let now = START + slow;
+    acquire.handle_response(
+        now,
+        &timed_response(START, Ok(Response::NotAcquired(record, queue))),
+    );
+    assert!(matches!(
+        acquire.next(now),
+        NextRequest::Send(Request::TryAcquire(request)) if taken_over(&request).is_some()
+    ));
+    let still_waits = |at| matches!(acquire.clone().next(at), NextRequest::Wait(_));
+    assert!(still_waits(now + slow));
+    assert!(!still_waits(now + 2 * slow));
+}
