@@ -38,7 +38,8 @@ pub struct RunArgs {
 
     /// Maximum time to wait for the lock; 0 makes one attempt.
     ///
-    /// The time is measured from the server's first response.
+    /// The time is measured from the server's first response. If the network is slow, the take-over of an expired
+    /// lease may exceed a short limit, by at most 2 seconds.
     #[arg(short, long, env = "DLOCK_OPT_WAIT", value_name = "DURATION|forever")]
     #[arg(default_value = "forever")]
     #[arg(help_heading = "Waiting")]
