@@ -175,9 +175,10 @@ fn hanging(event_log: &EventLog, stage: &Stage, witness: &Witness, more: &str) -
     )
 }
 
-/// The beginning of the message about a hook that was still running when dlock ended. On a busy machine, such a hook may take
-/// longer to die than dlock waits, and the message says so.
-const STILL_RUNNING: &str = "dlock: --on-event for granted ";
+/// The message about a hook that hangs. On a busy machine, the hook may take longer to die than dlock waits, and the
+/// message ends with this fact.
+const STILL_RUNNING: &str =
+    "dlock: --on-event for granted was still running when dlock ended and was killed";
 
 #[test]
 fn a_hanging_hook_delays_neither_the_release_nor_the_exit() {

@@ -417,7 +417,9 @@ impl Driver<'_> {
         }
         for trigger in self.observers.abandon_hooks() {
             let trigger = trigger.as_str();
-            let text = format_args!("--on-event for {trigger} does not die and is left behind");
+            let text = format_args!(
+                "--on-event for {trigger} was still running when dlock ended and was killed, but is not dead yet"
+            );
             self.report.info(EventKind::HookFailed, text);
         }
     }
