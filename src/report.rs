@@ -40,7 +40,7 @@ use std::time::Duration;
 
 pub use self::log::Verbosity;
 use self::log::{Context, EventKind, EventMeta};
-use self::stderr::{Message, Stderr};
+use self::stderr::{DRAIN_TIMEOUT, FLUSH_TIMEOUT, Message, Stderr};
 use crate::cli::Format;
 use crate::exit::{self, Status};
 use crate::lease::Token;
@@ -250,7 +250,13 @@ impl Report {
     /// Erases the reminder on the terminal, and waits a short time for all earlier messages to be written, so
     /// that later output, such as the command's output, normally follows the messages.
     pub fn finish(&self) {
-        self.stderr.borrow_mut().finish();
+        self.stderr.borrow_mut().finish(FLUSH_TIMEOUT);
+    }
+
+    /// Erases the reminder on the terminal, and waits for all earlier messages to be written, on a busy machine too. Call
+    /// this function only if this process stops now.
+    pub fn finish_before_stop(&self) {
+        self.stderr.borrow_mut().finish(DRAIN_TIMEOUT);
     }
 
     /// Prints several lines of text that the caller has escaped, such as a table or the details of a lock.

@@ -254,7 +254,7 @@ impl SuccessWait<'_> {
                 return Err(ExitError::interrupted(signal.number, &self.action));
             }
             Some(Event::Signal(signal)) if signal.number == SIGTSTP => {
-                self.report.finish();
+                self.report.finish_before_stop();
                 signal::stop_this_process();
             }
             Some(Event::Lease(_, LeaseEvent::Connected(server))) => self.report.connected(server),

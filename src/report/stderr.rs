@@ -2,8 +2,8 @@
 //!
 //! The reader of stderr must not delay a thread that renews a lease. The reader may be a log collector that hangs, or a
 //! terminal that a user has stopped with Ctrl-S. After [`Stderr::queued`], only the writer thread writes. A caller then
-//! waits at most [`FLUSH_TIMEOUT`] when it flushes messages, and at most [`DRAIN_TIMEOUT`] when the process exits. If
-//! the queue is full, new messages are dropped, and a later line reports their number.
+//! waits at most [`FLUSH_TIMEOUT`] when it flushes messages, and at most [`DRAIN_TIMEOUT`] when the process exits or is
+//! about to stop. If the queue is full, new messages are dropped, and a later line reports their number.
 //!
 //! If the writer thread cannot be started, for example because of `RLIMIT_NPROC`, the calling thread writes each message if
 //! stderr has room, and otherwise drops the message.
@@ -32,13 +32,13 @@ const MAX_QUEUED: usize = 256;
 /// Maximum time that a flush waits for the writer thread. The limit is normally long enough for the thread to be
 /// scheduled on a busy machine. The main thread handles no events during a flush, so the limit must also be short in
 /// comparison with the smallest ttl.
-const FLUSH_TIMEOUT: Duration = Duration::from_millis(50);
+pub(super) const FLUSH_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Maximum time that dlock waits at exit for all messages to be written. The limit is long enough for a slow reader, such
+/// Maximum time that dlock waits, at exit or before Ctrl-Z stops it, for all messages to be written. The limit is long enough for a slow reader, such
 /// as a terminal on a slow network, and for a busy machine: with 15 processes that want each processor, half a second
-/// was too short. At that point dlock has already released the lease or given up, so a reader that hangs delays only
-/// the exit, by at most this time.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+/// was too short. At that point dlock has already released the lease or given up, or will not renew it before somebody
+/// resumes dlock. So a reader that hangs delays only the exit or the stop, by at most this time.
+pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Escape sequence that moves the cursor to the start of the line and erases the line.
 const ERASE: &str = "\r\x1b[K";
@@ -123,11 +123,11 @@ impl Stderr {
         }
     }
 
-    /// Erases transient text. Waits up to [`FLUSH_TIMEOUT`] for all messages to be written.
-    pub(super) fn finish(&mut self) {
+    /// Erases transient text. Waits up to `timeout` for all messages to be written.
+    pub(super) fn finish(&mut self, timeout: Duration) {
         match self {
             Self::Direct(_) => self.send(Message::Clear),
-            Self::Queued(queue) => queue.finish(),
+            Self::Queued(queue) => queue.finish(timeout),
             Self::Closed => {}
         }
     }
@@ -223,7 +223,7 @@ impl Queue {
         }
     }
 
-    fn finish(&mut self) {
+    fn finish(&mut self, timeout: Duration) {
         // Without this check, each grant would wait for the writer thread even if there is nothing to write.
         if !self.is_transient && self.unwritten.load(Ordering::Acquire) == 0 {
             return;
@@ -232,7 +232,7 @@ impl Queue {
         let (written, all) = mpsc::sync_channel(1);
         if self.writer.is_none() && self.entries.try_send(Entry::Flush(written)).is_ok() {
             // This call returns after the timeout, or earlier if all messages are written.
-            let _ = all.recv_timeout(FLUSH_TIMEOUT);
+            let _ = all.recv_timeout(timeout);
         }
     }
 
@@ -319,7 +319,7 @@ mod tests {
     use std::io::{self, Write};
     use std::sync::mpsc::{self, Receiver, Sender};
 
-    use super::{Message, Printer, Queue};
+    use super::{FLUSH_TIMEOUT, Message, Printer, Queue};
 
     /// A sink that accepts a write only after the test allows it.
     struct SlowReader {
@@ -404,7 +404,7 @@ mod tests {
     fn a_reader_that_never_reads_delays_the_caller_only_briefly() {
         let (mut queue, _allow_read, _texts) = slow_reader(4);
         (0..100).for_each(|number| queue.send(line(number)));
-        queue.finish();
+        queue.finish(FLUSH_TIMEOUT);
         queue.close();
     }
 

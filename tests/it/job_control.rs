@@ -129,7 +129,7 @@ fn ctrl_z_stops_dlock_and_command_and_fg_or_bg_resumes_them() {
     let command = read_message(&stage.path("ready"));
     for (resume, count) in [("fg", 1), ("bg", 2)] {
         terminal.types(CTRL_Z);
-        terminal.sees("dlock is stopped and cannot renew init; the command is ended in 2");
+        terminal.sees("dlock is stopped and cannot renew init; the command is ended in ");
         terminal.sees("Stopped").prompts();
         eventually("the command is stopped", || state(&command) == 'T');
         terminal.enters(resume);

@@ -192,7 +192,7 @@ impl Driver<'_> {
             let text = messages::suspended(&self.plan.names, left);
             self.report.info(EventKind::Suspended, text);
         }
-        self.report.finish();
+        self.report.finish_before_stop();
         signal::stop_this_process();
     }
 
