@@ -55,7 +55,7 @@ fn without_waiting_for_the_tree_leftover_processes_overlap_the_next_command() {
 
 /// The source of a library whose `kill` delays each SIGKILL, as if the machine were busy. The monitor kills the process
 /// tree with up to three calls: one for the process group, one for the command, and one for the descendant if the
-/// monitor has inherited the descendant. The delays of three calls add up to 165 ms of the safety margin of 250 ms.
+/// monitor has inherited the descendant. The delays of three calls add up to 450 ms of the safety margin of 600 ms.
 const SLOW_KILL: &str = r"
 #define _GNU_SOURCE
 #include <signal.h>
@@ -63,7 +63,7 @@ const SLOW_KILL: &str = r"
 #include <unistd.h>
 
 int kill(pid_t pid, int number) {
-    if (number == SIGKILL) usleep(55000);
+    if (number == SIGKILL) usleep(150000);
     return syscall(SYS_kill, pid, number);
 }
 ";
@@ -76,7 +76,7 @@ fn without_the_margin_a_command_that_dies_slowly_overlaps_the_next_command() {
     compare([Flavour::of_this_test()], [("margin", TwoAlive)], |scene| {
         let port = scene.database.port;
         let (proxy, contenders) = (Proxy::to(port), Proxy::to(port));
-        let dlock = scene.exec(proxy.port()).args(["--ttl", "3s"]);
+        let dlock = scene.exec(proxy.port()).args(["--ttl", "18s"]);
         let dlock = dlock.env("LD_PRELOAD", preload(&scene.stage, SLOW_KILL));
         let _holder = scene.holder(dlock);
 

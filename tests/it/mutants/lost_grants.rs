@@ -126,40 +126,40 @@ struct LostGrant<'a> {
     holder: Running,
     holders: Proxy,
     ready: PathBuf,
-    grant: Case,
+    turn: Case,
     next: Running,
     waiters: Proxy,
 }
 
 impl<'a> LostGrant<'a> {
-    /// Starts the holder and the waiter. The proxy has the holder's request for the grant.
+    /// Starts the holder and the waiter. The record is free, and the proxy has the response after which the holder requests
+    /// the grant. The holder waits for this response without a limit, so the caller may take its time.
     fn sent(scene: &'a Scene, ttl: &str, reach: Reach) -> Self {
         let ttl = ["--ttl", ttl];
         let [holders, waiters] = [(); 2].map(|()| Proxy::to(scene.database.port));
         let first = Holder::on(&scene.database.through(waiters.port()), &ttl);
         let ready = scene.stage.fifo("ready");
+        let turn = holders.next(Kind::WaitTurn, Fault::HoldResponse);
         let holder = scene.start_command(scene.exec(holders.port()).args(ttl), &ready);
         holders.wait_asked(Kind::WaitTurn, 1);
         let next = scene.next(scene.exec(waiters.port()).args(ttl));
         waiters.wait_asked(Kind::WaitTurn, 1);
-        let grant = holders.next(Kind::TryAcquire, Fault::HoldRequest);
         first.end();
-        grant.wait();
         Self {
             scene,
             reach,
             holder,
             holders,
             ready,
-            grant,
+            turn,
             next,
             waiters,
         }
     }
 
-    /// Lets the server execute the request, and waits until the holder's command runs.
+    /// Lets the holder request the grant, and waits until the holder's command runs.
     fn executed(&self) {
-        self.grant.let_go();
+        self.turn.let_go();
         assert_eq!(read_message(&self.ready), "up");
         if self.reach == Reach::Nothing {
             self.holders.door(AcceptMode::Refused);
