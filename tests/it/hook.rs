@@ -152,7 +152,7 @@ fn a_slow_hook_is_killed_with_its_group_while_the_lease_is_renewed() {
     let witness = Witness::on(&stage);
     let hook = hanging(&event_log, &stage, &witness, ":");
     // The command runs although the hook for its grant does not end.
-    let holder = Holder::on(&database, &["--ttl=4s", &hook]);
+    let holder = Holder::on(&database, &["--ttl=6s", &hook]);
     eventually("the hook runs", || !witness.is_alone());
     let before = renewals(&database);
     eventually("renewals continue", || renewals(&database) > before + 2);

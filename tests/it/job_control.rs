@@ -161,7 +161,7 @@ fn command_stopped_longer_than_its_lease_is_killed_and_fg_reports_the_loss() {
     let stage = Stage::new();
     let witness = Witness::on(&stage);
     let mut terminal = Terminal::shell(&database);
-    terminal.enters(&read_status_command(&stage, "--ttl 3s"));
+    terminal.enters(&read_status_command(&stage, "--ttl 8s"));
     read_message(&stage.path("ready"));
     // The command keeps the witness locked.
     assert!(!witness.is_alone());

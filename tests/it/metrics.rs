@@ -196,7 +196,7 @@ fn unwritable_metrics_file_is_reported_once_and_run_is_not_affected() {
     let folder = Folder::new();
     let missing = folder.0.path("no/such/folder");
     let option = format!("--metrics-file={}", missing.display());
-    let holder = Holder::on(&database, &["--ttl=4s", &option]);
+    let holder = Holder::on(&database, &["--ttl=6s", &option]);
     eventually("more than two renewals", || renewals(&database) > 2);
     let outcome = holder.end();
     let path = missing.display();
@@ -237,7 +237,7 @@ fn hung_metrics_disk_delays_neither_command_nor_renewal_nor_release() {
         .env("LD_PRELOAD", library)
         .env("FIFO", &fifo);
     // The command runs although no process reads the fifo.
-    let mut holder = Holder::start(dlock, &["--ttl=4s", &folder.option()]);
+    let mut holder = Holder::start(dlock, &["--ttl=6s", &folder.option()]);
     eventually("the rename hangs", || folder.names().len() == 1);
     assert_ne!(folder.names(), ["dlock.prom"]);
     let before = renewals(&database);

@@ -202,7 +202,7 @@ on_each_flavour!(killed_once_holder_is_replaced_by_a_waiter_that_runs);
 fn killed_once_holder_is_replaced_by_a_waiter_that_runs(flavour: Flavour) {
     let replicas = Replicas::on(flavour);
     // The lease is short because it has to expire during the test.
-    let short = ["--once=v1", "--ttl=4s"];
+    let short = ["--once=v1", "--ttl=6s"];
     let holder = replicas.holder(&short);
     let mut waiters: Vec<Running> = (0..6)
         .map(|_| replicas.replica(&short, "done", 0).start())

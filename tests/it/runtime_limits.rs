@@ -52,7 +52,7 @@ fn command_has_its_lease_as_long_as_its_heartbeat_changes() {
     let database = shared(Flavour::of_this_test()).database("limits");
     let stage = Stage::new();
     let witness = Witness::on(&stage);
-    let exec = Dlock::typed(&database, "exec -a init --ttl 3s --heartbeat-file");
+    let exec = Dlock::typed(&database, "exec -a init --ttl 6s --heartbeat-file");
     let running = start_stubborn(&stage, exec.arg(stage.path("heartbeat")));
     // The lease is renewed for two ttls.
     wait_renewals(&database, 12);

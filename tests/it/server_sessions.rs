@@ -31,7 +31,7 @@ const ENDED: &str = "ended 1 session that the command of init left on the server
 const ENDED_EARLIER: &str = "ended 1 session that an earlier run of init left on the server";
 
 /// A ttl that ends during a test, and is long enough for a busy machine to note a session.
-const SHORT: [&str; 2] = ["--ttl", "4s"];
+const SHORT: [&str; 2] = ["--ttl", "8s"];
 
 on_each_flavour!(only_the_sessions_of_the_command_have_ended_when_dlock_exits);
 fn only_the_sessions_of_the_command_have_ended_when_dlock_exits(flavour: Flavour) {
@@ -182,7 +182,7 @@ on_each_flavour!(with_ignore_nothing_is_noted_or_awaited);
 fn with_ignore_nothing_is_noted_or_awaited(flavour: Flavour) {
     const IGNORE: [&str; 2] = ["--server-sessions", "ignore"];
     let scene = Scene::new(flavour);
-    let exec = scene.exec().args(IGNORE).args(["--ttl", "3s"]);
+    let exec = scene.exec().args(IGNORE).args(["--ttl", "6s"]);
     let (holder, client) = scene.start_script(exec, COMMAND);
     wait_renewals(&scene.database, 3);
     assert!(!scene.is_noted());

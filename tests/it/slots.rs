@@ -30,7 +30,7 @@ impl Held {
     /// Starts a run with `options` that has to wait.
     fn waiting(database: &Database, options: &[&str]) -> Self {
         let stage = Stage::new();
-        let exec = Dlock::typed(database, "exec init --ttl=3s").args(options);
+        let exec = Dlock::typed(database, "exec init --ttl=6s").args(options);
         let script = r#"echo "$DLOCK_SLOT $DLOCK_TOKEN" > "$1"; read word < "$2"; exit 3"#;
         let running = stage.launch(exec, script);
         Self { running, stage }

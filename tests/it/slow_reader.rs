@@ -21,7 +21,7 @@ use testkit::terminal::{CTRL_Q, CTRL_S, Terminal};
 use crate::logs::messages;
 
 /// The ttl. It is short enough for a test to wait until the ttl has passed.
-const TTL: &str = "--ttl=3s";
+const TTL: &str = "--ttl=6s";
 
 /// A number of renewals that takes longer than the ttl. dlock renews a lease six times per ttl.
 const LONG: u64 = 7;
@@ -271,7 +271,7 @@ fn hung_resolver_delays_no_signal_or_deadline() {
             .env("DLOCK_URL", &url)
             .env("LD_PRELOAD", &library)
             .env("HANGS", &hangs);
-        let holder = Holder::start(dlock, &["--ttl=4s"]);
+        let holder = Holder::start(dlock, &["--ttl=6s"]);
         fs::write(&hangs, "").expect("the file can be written");
         proxy.reset();
         let text = "the server has closed the connection";

@@ -90,7 +90,7 @@ fn a_cut_longer_than_the_lease_stops_the_command_before_the_next_runs() {
         restore(&scene.proxy);
 
         // The next cut begins before the release.
-        let holder = scene.holder(&["--ttl", "3s"]);
+        let holder = scene.holder(&[]);
         cut(&scene.proxy);
         holder.end().expect(4, "", "cannot release init: ");
         stop_dripping(scene, name);

@@ -177,7 +177,7 @@ fn an_attempt_that_arrives_late_blocks_for_at_most_one_lease() {
     on_each(|flavour| {
         let scene = Scene::new(flavour);
         let case = scene.proxy.every(Kind::TryAcquire, Fault::HoldRequest);
-        let options = ["--ttl", "3s", "--connect-timeout", "2s"];
+        let options = ["--ttl", "15s", "--connect-timeout", "2s"];
         let outcome = scene.faulty("holder", &options, "").run();
         outcome.expect(69, "", "gave up");
         case.wait();

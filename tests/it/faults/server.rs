@@ -217,7 +217,7 @@ fn a_deleted_record_is_written_again_and_a_dropped_table_stops_the_holder_in_tim
         let mut change = |statement: &str| {
             eventually(statement, || admin.query_drop(statement).is_ok());
         };
-        let holder = scene.holder(&["--ttl", "3s"]);
+        let holder = scene.holder(&[]);
         // Another session may lock the row or the table.
         change("DELETE FROM dlock_lock");
         holder.running.wait_for_output("init is renewed again");

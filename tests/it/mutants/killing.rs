@@ -16,7 +16,7 @@ fn without_the_monitor_the_command_of_a_killed_or_frozen_dlock_overlaps_the_next
         println!("after SIG{signal}");
         let mutant = [("monitor", TwoAlive)];
         compare([Flavour::of_this_test()], mutant, |scene| {
-            let holder = scene.holder(scene.exec(scene.database.port).args(["--ttl", "2s"]));
+            let holder = scene.holder(scene.exec(scene.database.port).args(["--ttl", "6s"]));
             let waiter = scene.waiter();
             holder.signal(signal);
             ScenarioResult::of_next(&waiter.wait())

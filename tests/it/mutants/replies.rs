@@ -42,7 +42,7 @@ fn without_dropping_the_connection_a_late_response_kills_a_command() {
         [("connection", Killed)],
         |scene| {
             let proxy = Proxy::to(scene.database.port);
-            let mut holder = scene.holder(scene.exec(proxy.port()).args(["--ttl", "3s"]));
+            let mut holder = scene.holder(scene.exec(proxy.port()).args(["--ttl", "6s"]));
             let late = proxy.next(Kind::Renew, Fault::HoldResponse);
             holder.wait_for_output("cannot renew init");
             late.let_go();

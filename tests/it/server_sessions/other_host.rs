@@ -70,7 +70,7 @@ fn a_connection_of_the_command_to_another_host_is_neither_noted_nor_reported(fla
     let scene = Scene::with_client(flavour, database, &user, other.port());
     let hosts = [scene.database.port, other.port()].map(host);
     let exec = scene.exec().env("DLOCK_URL", url(&scene.database, &hosts));
-    let (holder, client) = scene.start_script(exec.args(["--ttl", "3s"]), COMMAND);
+    let (holder, client) = scene.start_script(exec.args(["--ttl", "6s"]), COMMAND);
     // dlock reports a connection without a session after ten looks.
     wait_renewals(&scene.database, 14);
     assert!(!scene.is_noted());
