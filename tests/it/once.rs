@@ -57,7 +57,7 @@ impl Replicas {
     fn wait_for_waiters(&self, count: u64) {
         self.database.wait_until(format!(
             "COUNT(*)={count} FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id \
-             WHERE p.info LIKE '%GET_LOCK%'"
+             WHERE p.state='User lock'"
         ));
     }
 

@@ -14,7 +14,7 @@ use super::{Queue, expect_success};
 /// session has ended.
 fn waits(queue: &mut Queue, name: &str) -> Option<bool> {
     queue.admin.first(format!(
-        "SELECT COALESCE(p.info LIKE '%GET_LOCK%',0) FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id \
+        "SELECT COALESCE(p.state='User lock',0) FROM dlock_waiter w JOIN {SESSIONS} p ON p.id=w.session_id \
          WHERE w.holder='{name}'"
     ))
 }
