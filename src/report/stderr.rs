@@ -34,10 +34,11 @@ const MAX_QUEUED: usize = 256;
 /// comparison with the smallest ttl.
 pub(super) const FLUSH_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Maximum time that dlock waits, at exit or before Ctrl-Z stops it, for all messages to be written. The limit is long enough for a slow reader, such
-/// as a terminal on a slow network, and for a busy machine: with 15 processes that want each processor, half a second
-/// was too short. At that point dlock has already released the lease or given up, or will not renew it before somebody
-/// resumes dlock. So a reader that hangs delays only the exit or the stop, by at most this time.
+/// Maximum time that dlock waits, at exit or before Ctrl-Z stops it, for all messages to be written. The limit is long
+/// enough for a slow reader, such as a terminal on a slow network, and for a busy machine: with 15 processes that want
+/// each processor, half a second was too short. At that point dlock has already released the lease or given up, or will
+/// not renew it before somebody resumes dlock. So a reader that hangs delays only the exit or the stop, by at most this
+/// time.
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Escape sequence that moves the cursor to the start of the line and erases the line.

@@ -71,9 +71,9 @@ fn overlaps(replica: &Server, without: &str, rounds: Range<u32>) -> usize {
         let is_overlap = |round| {
             let scene = Scene::new(replica.flavour(), without);
             let reach = [Reach::Nothing, Reach::Replica][round as usize % 2];
-            let lost = LostGrant::sent(&scene, "10s", reach);
+            let lost = LostGrant::prepared(&scene, "10s", reach);
             let port = copy(&scene.database, replica).port;
-            lost.executed();
+            lost.granted();
             lost.result(port) == ScenarioResult::TwoAlive
         };
         own.filter(|round| is_overlap(*round)).count()
@@ -102,10 +102,10 @@ fn no_waiter_starts_beside_the_holder_of_a_grant_that_a_restored_snapshot_lacks(
         ];
         let scenes = cases.map(|(without, ..)| Scene::on(server.database("restored"), without));
         let lost: Vec<_> = (scenes.iter().zip(cases))
-            .map(|(scene, (_, reach, ttl, _))| LostGrant::sent(scene, ttl, reach))
+            .map(|(scene, (_, reach, ttl, _))| LostGrant::prepared(scene, ttl, reach))
             .collect();
         server.snapshot();
-        lost.iter().for_each(LostGrant::executed);
+        lost.iter().for_each(LostGrant::granted);
         server.restore();
         thread::scope(|scope| {
             for (lost, (without, .., expected)) in lost.into_iter().zip(cases) {
@@ -134,7 +134,7 @@ struct LostGrant<'a> {
 impl<'a> LostGrant<'a> {
     /// Starts the holder and the waiter. The record is free, and the proxy has the response after which the holder requests
     /// the grant. The holder waits for this response without a limit, so the caller may take its time.
-    fn sent(scene: &'a Scene, ttl: &str, reach: Reach) -> Self {
+    fn prepared(scene: &'a Scene, ttl: &str, reach: Reach) -> Self {
         let ttl = ["--ttl", ttl];
         let [holders, waiters] = [(); 2].map(|()| Proxy::to(scene.database.port));
         let first = Holder::on(&scene.database.through(waiters.port()), &ttl);
@@ -158,7 +158,7 @@ impl<'a> LostGrant<'a> {
     }
 
     /// Lets the holder request the grant, and waits until the holder's command runs.
-    fn executed(&self) {
+    fn granted(&self) {
         self.turn.let_go();
         assert_eq!(read_message(&self.ready), "up");
         if self.reach == Reach::Nothing {
