@@ -35,7 +35,8 @@ type Findings = Vec<(&'static str, Vec<String>)>;
 /// Searches all states of `run`. Asserts that no property fails and that all events in `possible` are found. Stops at the
 /// first property that fails, and prints the shortest steps to it.
 #[track_caller]
-pub(crate) fn assert_holds(run: Run, possible: &[&str]) {
+pub(crate) fn assert_holds(run: Run, possible: &'static [&'static str]) {
+    let run = run.events(possible);
     let found = findings(&run, builder(run, HasDiscoveries::AnyFailures).spawn_bfs());
     // A search stops at the first failure and may then miss possible events, so failures are reported first.
     for property in run.properties() {

@@ -129,10 +129,7 @@ impl Run {
         }
         if client.command == Command::Running {
             events.push(Event::EndCommand(c));
-            if self.once {
-                events.push(Event::FailCommand(c));
-            }
-            if client.sessions != SessionIds::EMPTY {
+            if self.once || client.sessions != SessionIds::EMPTY {
                 events.push(Event::FailCommand(c));
             }
             if world.statements < self.statements && client.is_holding() {

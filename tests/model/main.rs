@@ -87,25 +87,26 @@ const ONE_FAULT: Run = Run::sound().faults(1);
 /// The faults are any two, and happen at any two times.
 #[test]
 fn two_dlock_processes_never_run_two_commands_despite_two_faults() {
-    let mut events = vec![
+    let events = &[
         HANDED_OVER,
         HANDED_OFF,
         DEAD_TAKEN_OVER,
         ABANDONED_RELEASED,
         FROZEN_TAKEN_OVER,
         LOST_RESPONSE_SURVIVED,
+        OWN_CLOCK,
     ];
-    // The second fault is a broken connection.
-    events.extend(size(Some(OWN_CLOCK), None));
-    assert_holds(Run::sound().faults(size(2, 1)).horizon(6), &events);
+    // The last event needs a second fault, which is a broken connection.
+    let events = &events[..size(7, 6)];
+    assert_holds(Run::sound().faults(size(2, 1)).horizon(6), events);
 }
 
 /// The second dlock process of a client starts with the server state that the first process left.
 #[test]
 fn three_dlock_processes_never_run_two_commands_despite_one_fault() {
     let run = ONE_FAULT.processes([2, 1]).horizon(size(5, 4));
-    let events = [HANDED_OVER, DEAD_TAKEN_OVER, LOST_RESPONSE_SURVIVED];
-    assert_holds(run, &events);
+    let events = &[HANDED_OVER, DEAD_TAKEN_OVER, LOST_RESPONSE_SURVIVED];
+    assert_holds(run, events);
 }
 
 #[test]
@@ -126,7 +127,7 @@ fn broken_variants_are_detected() {
         (Variant::OwnerIdNotReadBack, all(0, 1), EXCLUSION),
         (Variant::OldGrantTrusted, stops(2, 5), EXCLUSION),
         (Variant::NoMargin, stops(2, 4), EXCLUSION),
-        (Variant::SurvivesMonitor, all(2, 5), EXCLUSION),
+        (Variant::SurvivesMonitor, deaths(2, 5), EXCLUSION),
         (Variant::LossForgotten, stops(1, 7), NO_FALSE_SUCCESS),
         (Variant::BlockedByMessages, all(0, 5), NOT_LOST),
         (Variant::EarlyRelease, all(1, 5), RELEASE_AFTER_DEATH),
@@ -386,13 +387,13 @@ fn removed_row_never_makes_a_token_smaller() {
 fn noted_statement_never_outlives_the_start_of_the_next_command() {
     for policies in [[SessionPolicy::Kill; 2], [SessionPolicy::Wait; 2]] {
         let run = WITH_STATEMENT.policies(policies).horizon(size(6, 5));
-        let events = [HANDED_OVER, EARLIER_STATEMENT_ENDED, ABANDONED_RELEASED];
-        assert_holds(run, &events);
+        let events = &[HANDED_OVER, EARLIER_STATEMENT_ENDED, ABANDONED_RELEASED];
+        assert_holds(run, events);
     }
     // The holder ends the statement of its own command while its connection has a fault.
     let run = WITH_STATEMENT.kinds(All).horizon(size(4, 3));
-    let events = [HANDED_OVER, OWN_STATEMENT_ENDED];
-    assert_holds(run, &events);
+    let events = &[HANDED_OVER, OWN_STATEMENT_ENDED];
+    assert_holds(run, events);
 }
 
 /// The client that ignores sessions removes no note, so the third command waits for the statement of the first.
@@ -436,8 +437,8 @@ const WITH_STATEMENT: Run = ONE_FAULT
 fn clock_jump_of_the_server_never_allows_a_second_holder() {
     for clock_steps in [&[7, -7], &[-7, 7]] {
         let run = ONE_FAULT.kinds(StopsAndQuits).clock_steps(clock_steps);
-        let events = [HANDED_OVER, FROZEN_TAKEN_OVER];
-        assert_holds(run.horizon(size(7, 5)), &events);
+        let events = &[HANDED_OVER, FROZEN_TAKEN_OVER];
+        assert_holds(run.horizon(size(7, 5)), events);
     }
 }
 
@@ -455,8 +456,8 @@ fn clock_jump_without_the_queue_lock_of_the_holder_allows_a_second_holder() {
 #[test]
 fn properties_hold_without_named_locks_if_the_clock_is_not_set() {
     let run = WITHOUT_QUEUE_LOCK.faults(1).horizon(6);
-    let events = [HANDED_OVER, DEAD_TAKEN_OVER, LOST_RESPONSE_SURVIVED];
-    assert_holds(run, &events);
+    let events = &[HANDED_OVER, DEAD_TAKEN_OVER, LOST_RESPONSE_SURVIVED];
+    assert_holds(run, events);
 }
 
 const WITHOUT_QUEUE_LOCK: Run = Run::sound().rule(Rule::NoQueueLock);

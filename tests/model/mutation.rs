@@ -157,6 +157,8 @@ run! {
     holds: bool = false,
     /// True if a process that was granted the lease may wait for other locks before it starts its command.
     waits_for_others: bool = false,
+    /// The events that the search must find.
+    events: &'static [&'static str] = &[],
 }
 
 impl Run {

@@ -580,6 +580,6 @@ impl Model for Run {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        properties()
+        properties(self.events)
     }
 }
