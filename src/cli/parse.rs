@@ -21,7 +21,7 @@ use super::{Cli, Command as Cmd, CommonArgs, Format, built, environment, words};
 
 /// Pairs of options that contradict each other. If one of them is on the command line, dlock ignores the variable of
 /// the other. The connection options need no pair, because the configuration prefers the command line anyway.
-const CONTRADICTIONS: [(&str, &str); 11] = [
+const CONTRADICTIONS: [(&str, &str); 16] = [
     ("name", "action"),
     ("wait", "nonblock"),
     ("once", "once_per"),
@@ -30,6 +30,11 @@ const CONTRADICTIONS: [(&str, &str); 11] = [
     ("slots", "fence"),
     ("shared", "fence"),
     ("pause", "resume"),
+    ("slot", "pause"),
+    ("slot", "resume"),
+    ("all", "pause"),
+    ("all", "resume"),
+    ("pid", "json"),
     ("check", "watch"),
     ("statements", "watch"),
     ("quiet", "verbose"),
@@ -337,6 +342,28 @@ mod tests {
         ] {
             let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
             parse(&words, &[]).expect_err("two names");
+        }
+    }
+
+    /// Otherwise a variable would make a command line invalid.
+    #[test]
+    fn every_conflict_with_a_variable_is_a_contradiction() {
+        let mut cli = Cli::command();
+        cli.build();
+        for command in cli.get_subcommands() {
+            for one in command.get_arguments() {
+                for other in command.get_arg_conflicts_with(one) {
+                    let pair = (one.get_id().as_str(), other.get_id().as_str());
+                    let is_listed = CONTRADICTIONS.contains(&pair)
+                        || CONTRADICTIONS.contains(&(pair.1, pair.0));
+                    let has_variable = [one, other].iter().any(|it| it.get_env().is_some());
+                    assert!(
+                        is_listed || !has_variable,
+                        "{}: {pair:?}",
+                        command.get_name()
+                    );
+                }
+            }
         }
     }
 

@@ -21,7 +21,7 @@ use crate::watch::options::WatchOptions;
 ///
 /// # Errors
 /// Fails if the server cannot be reached, refuses the query, or does not have dlock's tables. With
-/// `--check`, also fails if the server is read-only.
+/// `--check`, also fails if the server is read-only, or if a row is odd and nothing is held.
 pub fn run(args: StatusArgs, targets: Targets, report: &Report) -> anyhow::Result<Status> {
     let selection = ActionSelection::new(args.actions.into_iter().chain(args.action), args.all);
     let layout = Layout::for_stdout(args.table);
@@ -63,13 +63,7 @@ pub fn run(args: StatusArgs, targets: Targets, report: &Report) -> anyhow::Resul
         Ok(snapshot)
     })?;
     if check {
-        let is_held = |record: &LockRecord| {
-            record.pause.is_some() || matches!(record.state(), LockState::Held | LockState::Revoked)
-        };
-        return Ok(match snapshot.locks.iter().any(is_held) {
-            true => Status::HELD,
-            false => Status::OK,
-        });
+        return checked(&snapshot.locks);
     }
     let local_time = clock::wall();
     let text = match snapshot.locks.as_slice() {
@@ -92,4 +86,24 @@ pub fn run(args: StatusArgs, targets: Targets, report: &Report) -> anyhow::Resul
         report.info(EventKind::ClockDifference, difference);
     }
     Ok(Status::OK)
+}
+
+/// Returns whether one of `locks` is held, revoked or paused.
+///
+/// # Errors
+/// Fails if none of them is, but dlock cannot read the row of one.
+fn checked(locks: &[LockRecord]) -> anyhow::Result<Status> {
+    let is_held = |record: &LockRecord| {
+        record.pause.is_some() || matches!(record.state(), LockState::Held | LockState::Revoked)
+    };
+    if locks.iter().any(is_held) {
+        return Ok(Status::HELD);
+    }
+    match locks.iter().find(|record| record.odd.is_some()) {
+        Some(record) => {
+            let why = format!("{} has an {}", record.action, messages::odd(record));
+            Err(ExitError::new(Status::CONFIG, why).into())
+        }
+        None => Ok(Status::OK),
+    }
 }

@@ -193,7 +193,7 @@ pub fn result(entry: &HistoryEntry) -> String {
 
 /// Describes the end of a run, or an operator request. The description shows whether dlock chose the exit status
 /// `dlock_status`: `exit 124` is the command's own status, and `timed out (124)` is dlock's. After a command that was
-/// killed, `dlock_status` is that of a dlock that was killed before.
+/// killed, `dlock_status` is that of a dlock that was killed before, or that has lost another lease.
 #[must_use]
 pub fn outcome_text(
     outcome: HistoryOutcome,
@@ -205,6 +205,11 @@ pub fn outcome_text(
         format!("{} ({status})", status.run_end())
     };
     match (outcome, dlock_status) {
+        (HistoryOutcome::Exited(_) | HistoryOutcome::Killed(_), Some(code))
+            if code == Status::LOST.code() =>
+        {
+            format!("another {}", chosen(code))
+        }
         (HistoryOutcome::Exited(_) | HistoryOutcome::Lost, Some(code)) => chosen(code),
         (HistoryOutcome::Exited(code), None) => format!("exit {code}"),
         (HistoryOutcome::Killed(signal), None) => signal_name::name(signal.into()),

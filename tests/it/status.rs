@@ -193,5 +193,6 @@ fn a_row_that_dlock_did_not_write_is_shown_as_odd_and_hides_no_other_row() {
         }
         let odd = "owner has an odd row, which dlock did not write";
         Dlock::typed(database, "release owner --yes").expect(78, "", odd);
+        Dlock::typed(database, "status --check owner good").expect(78, "", odd);
     });
 }

@@ -63,6 +63,10 @@ fn outcomes() -> Vec<HistoryEntry> {
         (HistoryOutcome::Exited(124), 124),
         (HistoryOutcome::Exited(127), 127),
         (HistoryOutcome::Lost, 76),
+        (HistoryOutcome::Killed(9), 137),
+        // The lease of another name was lost.
+        (HistoryOutcome::Exited(143), 76),
+        (HistoryOutcome::Killed(15), 76),
     ];
     let chosen = chosen.map(|(outcome, status)| HistoryEntry {
         dlock_status: Some(status),
