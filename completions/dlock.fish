@@ -72,7 +72,7 @@ complete -c dlock -n "__fish_dlock_needs_command" -f -a "help" -d 'Print the lon
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s a -l action -d 'Name of the lock, instead of NAME; give the option again for each further lock' -r -f -a "(__fish_dlock_lock_names)"
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s t -l ttl -d 'Length of the lease' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -s w -l wait -d 'Maximum time to wait for the lock; 0 makes one attempt' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand exec" -s E -l conflict-exit-code -d 'Exit status if the lock was held or paused until the waiting time ran out' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand exec" -s E -l conflict-exit-code -d 'Exit status if the lock was held or paused until the waiting time ran out, or sessions of an earlier run did not end' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l connect-timeout -d 'Maximum time to wait for the server\'s first response; 0 makes one attempt' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l max-runtime -d 'Maximum runtime; a longer run must stop, and dlock exits with 124' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand exec" -l stop-signal -d 'First signal when dlock stops the command, or PID, and all descendants' -r -f
@@ -120,7 +120,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand exec" -s V -l version -d 'Pr
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -s a -l action -d 'Name of the lock, instead of NAME; give the option again for each further lock' -r -f -a "(__fish_dlock_lock_names)"
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -s t -l ttl -d 'Length of the lease' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -s w -l wait -d 'Maximum time to wait for the lock; 0 makes one attempt' -r -f
-complete -c dlock -n "__fish_dlock_using_subcommand hold" -s E -l conflict-exit-code -d 'Exit status if the lock was held or paused until the waiting time ran out' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -s E -l conflict-exit-code -d 'Exit status if the lock was held or paused until the waiting time ran out, or sessions of an earlier run did not end' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l connect-timeout -d 'Maximum time to wait for the server\'s first response; 0 makes one attempt' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l max-runtime -d 'Maximum runtime; a longer run must stop, and dlock exits with 124' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l stop-signal -d 'First signal when dlock stops the command, or PID, and all descendants' -r -f
@@ -134,7 +134,7 @@ complete -c dlock -n "__fish_dlock_using_subcommand hold" -l slots -d 'Let up to
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l history -d 'Keep at least the latest N runs in the history; 0 does not record this run' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l metrics-file -d 'File to which dlock writes the metrics of this run, in the Prometheus text format' -r -F
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l on-event -d 'Hook to run with sh -c when the lease is granted, lost or released, and when the run is skipped' -r -f -a "(__fish_complete_command)"
-complete -c dlock -n "__fish_dlock_using_subcommand hold" -l pid -d 'Process for which the lock is held, of this user (root: any user); prints commands for a shell' -r -f
+complete -c dlock -n "__fish_dlock_using_subcommand hold" -l pid -d 'Process for which the lock is held, normally of this user; prints commands for a shell' -r -f
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l on-lost -d 'If the lock is lost: stop PID and its descendants, or only report it [default: stop]' -r -f -a "stop\t'Stops the process and its descendants'
 report\t'Reports it'"
 complete -c dlock -n "__fish_dlock_using_subcommand hold" -l state-file -d 'File that shows the lock, its token, stop_at_ms and deadline_ms as a JSON object while the lock is held' -r -F

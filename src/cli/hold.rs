@@ -35,7 +35,7 @@ pub struct HoldArgs {
     #[command(flatten)]
     pub run: RunArgs,
 
-    /// Process for which the lock is held, of this user (root: any user); prints commands for a shell.
+    /// Process for which the lock is held, normally of this user; prints commands for a shell.
     ///
     /// dlock prints shell commands when the lock is held, and exits. A process in the background holds the lock until the
     /// process PID has ended, and stops PID and its descendants before the lease ends. On failure, dlock prints a command that

@@ -51,7 +51,7 @@ pub struct RunArgs {
     #[arg(help_heading = "Waiting")]
     pub nonblock: bool,
 
-    /// Exit status if the lock was held or paused until the waiting time ran out.
+    /// Exit status if the lock was held or paused until the waiting time ran out, or sessions of an earlier run did not end.
     ///
     /// If N is 0, dlock does not report this case as a failure.
     #[arg(

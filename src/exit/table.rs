@@ -130,7 +130,10 @@ pub const TABLE: &[TableRow] = &[
     TableRow {
         status: "66",
         meanings: &[
-            (Only(&["release"]), "there was nothing to release or resume"),
+            (
+                Only(&["release"]),
+                "there was nothing to release, pause or resume",
+            ),
             (Only(&["leader"]), "the lock has no leader"),
             (Only(&["forget"]), "no process has ever used the lock"),
         ],
@@ -153,8 +156,12 @@ pub const TABLE: &[TableRow] = &[
             ),
             (Only(&["hold"]), "the server did not confirm the release"),
             (
-                Of(&["check", "wait", "note", "status"]),
-                "for check, wait, note and status --check: the server is read-only, so its data may be old",
+                Only(&["exec", "hold", "release", "check", "wait", "note"]),
+                "the server is read-only",
+            ),
+            (
+                Of(&["status"]),
+                "for status --check: the server is read-only, so its data may be old",
             ),
         ],
         set_by: DLOCK_OR_COMMAND,
@@ -235,6 +242,10 @@ pub const TABLE: &[TableRow] = &[
                 "with --once or --once-per: the command's success could not be recorded",
             ),
             (
+                Of(&["exec"]),
+                "a process of the command was still alive when a signal ended dlock; the token of an outer dlock is not current",
+            ),
+            (
                 Only(&["check", "note", "release"]),
                 "the token is not current",
             ),
@@ -273,7 +284,11 @@ pub const TABLE: &[TableRow] = &[
         meanings: &[
             (
                 Connecting,
-                "configuration error: unknown database, missing or incompatible tables, invalid file, or TLS failure",
+                "configuration error: unknown database, missing or incompatible tables, invalid file, unsuitable server or proxy, or TLS failure",
+            ),
+            (
+                Of(&["release", "status"]),
+                "for release and status --check: the row of the lock is odd",
             ),
             (Only(&["doctor"]), "a check failed"),
             (

@@ -94,8 +94,8 @@ fn sentences(record: &LockRecord, waiting: usize, waits: Duration) -> String {
                  holder, and then {next}."
             ),
             None => format!(
-                "The command runs: {process}. {queue} If the command hangs, look at this process. A release stops the \
-                 command, and then {next}."
+                "The command runs; its dlock is {process}. {queue} If the command hangs, look at its processes. A \
+                 release stops the command, and then {next}."
             ),
         },
         Diagnosis::Deadlocked => {
@@ -118,7 +118,10 @@ fn sentences(record: &LockRecord, waiting: usize, waits: Duration) -> String {
             format!("The holder stops its command: {process}. Within {left}, {next}. {queue}")
         }
         Diagnosis::ClockSetBack => {
-            format!("Check the clock of the database server. The command runs: {process}. {queue}")
+            format!(
+                "Check the clock of the database server. The command runs; its dlock is {process}. \
+                 {queue}"
+            )
         }
         Diagnosis::NotRenewing | Diagnosis::Gone => format!(
             "You need not do anything: if the holder does not return, {next} in {left}. dlock normally kills the command \

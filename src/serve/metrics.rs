@@ -83,8 +83,8 @@ pub fn text(latest: &TimedSnapshot) -> String {
     );
     family(
         "action_problem",
-        "1 if the holder does not renew its lease, is gone, or is being stopped, or if the lease has expired or the \
-         server's clock was set back, 0 otherwise.",
+        "1 if the holder does not renew its lease, is gone, is being stopped or is in a deadlock, or if the lease has \
+         expired, the server's clock was set back, or the row is odd; 0 otherwise.",
         &|action| flag(Severity::of(action.record) == Severity::Problem),
     );
     family(

@@ -92,9 +92,9 @@ pub const TRANSITIONS: [Transition; 12] = [
     ),
     row(
         EndingOwn,
-        "The sessions of the work have ended, or the lease has ended, or the caller gives up.",
+        "The sessions of the work have ended, the lease has ended or is lost, the look has timed out, or the caller gives up.",
         Releasing,
-        "SessionsEnded, SessionsNotEnded or Executing",
+        "SessionsEnded, SessionsNotEnded, Executing or none",
     ),
     row(
         Releasing,

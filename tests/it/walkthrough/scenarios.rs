@@ -62,9 +62,7 @@ fn hangs(flavour: Flavour) -> Vec<Block> {
     last.dies();
     let line = hosts.operator_runs_until("dlock status", "gone");
     let reason = "blocked by the reporting job";
-    let release = hosts.operator_confirms(&format!(
-        "dlock release --action init --reason \"{reason}\""
-    ));
+    let release = hosts.operator_confirms(&format!("dlock release init --reason \"{reason}\""));
     let released = holder.ends(76);
     hosts.ends_after_migration(next);
     let history = hosts.operator_runs("dlock history init", 0);
