@@ -30,7 +30,7 @@ fn wait_for_waiter(database: &Database) {
 /// Starts a holder whose command succeeds when the test writes to the fifo `go` of `stage`.
 #[track_caller]
 fn succeeding_holder(database: &Database, stage: &Stage) -> Running {
-    let exec = Dlock::on(database, ["exec", "-a", "init"]);
+    let exec = Dlock::on(database, ["exec", "-a", "init", "--ttl", "10m"]);
     stage.start(exec, r#"echo up > "$1"; read word < "$2""#)
 }
 
@@ -68,12 +68,29 @@ fn the_next_command_starts_before_the_release_is_committed() {
 
 #[test]
 fn a_waiter_with_once_per_waits_until_the_success_is_committed() {
+    waits_for_the_success(&["--once-per", "1h"]);
+}
+
+#[test]
+fn a_shared_waiter_with_once_per_waits_until_the_success_is_committed() {
+    waits_for_the_success(&["--once-per", "1h", "--shared"]);
+}
+
+/// Checks that a waiter with `options` does not start its command on a hand-off.
+#[track_caller]
+fn waits_for_the_success(options: &[&str]) {
     everywhere(|database| {
+        let proxy = Proxy::to(database.port);
+        let release = proxy.every(Kind::Release, Fault::HoldRequest);
         let stage = Stage::new();
-        let holder = succeeding_holder(database, &stage);
-        let next = contender(database, &["--once-per", "1h"], "5").start();
+        let holder = succeeding_holder(&database.through(proxy.port()), &stage);
+        let next = contender(database, options, "5").start();
         wait_for_waiter(database);
         stage.let_go("on");
+        release.wait();
+        // If the waiter's command had started, this contender would be granted the lock after it.
+        contender(database, &["--wait", "1s"], "6").expect(75, "", "gave up");
+        release.let_go();
         holder.wait().expect(0, "", "");
         next.wait().expect(0, "", "");
     });

@@ -173,9 +173,12 @@ fn update_record(contender: &Contender, request: &AcquireRequest, fence: FenceMo
         FenceMode::Unchanged => "",
     };
     let shared = hex(OwnerId::SHARED.bytes());
+    // The success of a run is recorded after its hand-off.
     let handed_off = match request.queue_lock {
-        QueueLock::Available => format!(" OR {}", handoff::handoff_is_set()),
-        QueueLock::Unavailable => String::new(),
+        QueueLock::Available if contender.once.is_none() => {
+            format!(" OR {}", handoff::handoff_is_set())
+        }
+        _ => String::new(),
     };
     let expected = match request.mode {
         AcquireMode::TakeOver { version, .. } => seen(version),
