@@ -21,7 +21,7 @@ impl Status {
     pub const OK: Self = Self(0);
     /// The command line or an environment variable is invalid, or the user did not confirm a release (`EX_USAGE`).
     pub const USAGE: Self = Self(64);
-    /// `release` found nothing to release or resume (`EX_NOINPUT`).
+    /// `release` found nothing to release, pause or resume (`EX_NOINPUT`).
     pub const NOTHING: Self = Self(66);
     /// The server could not be reached or did not respond in time (`EX_UNAVAILABLE`).
     pub const UNAVAILABLE: Self = Self(69);

@@ -156,7 +156,9 @@ pub const TABLE: &[TableRow] = &[
             ),
             (Only(&["hold"]), "the server did not confirm the release"),
             (
-                Only(&["exec", "hold", "release", "check", "wait", "note"]),
+                Only(&[
+                    "exec", "hold", "release", "forget", "prune", "setup", "check", "wait", "note",
+                ]),
                 "the server is read-only",
             ),
             (
@@ -242,7 +244,7 @@ pub const TABLE: &[TableRow] = &[
                 "with --once or --once-per: the command's success could not be recorded",
             ),
             (
-                Of(&["exec"]),
+                Of(&["exec", "hold"]),
                 "a process of the command was still alive when a signal ended dlock; the token of an outer dlock is not current",
             ),
             (

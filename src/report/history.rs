@@ -204,11 +204,11 @@ pub fn outcome_text(
         let status = Status::from_code(code);
         format!("{} ({status})", status.run_end())
     };
+    let is_lost = dlock_status == Some(Status::LOST.code());
     match (outcome, dlock_status) {
-        (HistoryOutcome::Exited(_) | HistoryOutcome::Killed(_), Some(code))
-            if code == Status::LOST.code() =>
-        {
-            format!("another {}", chosen(code))
+        (HistoryOutcome::Exited(_) | HistoryOutcome::Killed(_), Some(code)) if is_lost => {
+            let end = outcome_text(outcome, None, None);
+            format!("{end}, another {}", chosen(code))
         }
         (HistoryOutcome::Exited(_) | HistoryOutcome::Lost, Some(code)) => chosen(code),
         (HistoryOutcome::Exited(code), None) => format!("exit {code}"),

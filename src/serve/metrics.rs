@@ -63,7 +63,7 @@ pub fn text(latest: &TimedSnapshot) -> String {
     let flag = |is: bool| Some(u8::from(is).to_string());
     family(
         "action_held",
-        "1 if a process holds the lock, 0 if the lock is free or its lease has expired.",
+        "1 if the lock is held, also if only for --min-hold; 0 if it is free or its lease has expired.",
         &|action| flag(when_held(action)),
     );
     family(

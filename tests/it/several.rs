@@ -113,7 +113,7 @@ fn loss_of_one_lease_stops_the_command_and_releases_the_others() {
         run.running.wait().expect(76, "", &format!("lost {lost}: "));
         assert_eq!(held(&database), [""; 0]);
         let other = ["web", "api"][usize::from(lost == "web")];
-        Dlock::on(&database, ["history", other]).shows("SIGTERM");
+        Dlock::on(&database, ["history", other]).shows("SIGTERM, another lease lost (76)");
         Dlock::on(&database, ["history", lost]).shows("revoked");
     }
 }

@@ -274,8 +274,8 @@ impl Driver<'_> {
                     ),
                     false => (EventKind::NotReleased, ""),
                 };
-                let text = format_args!("{}{consequence}", run.reason);
-                self.report.error(kind, text);
+                let text = format!("{}{consequence}", run.reason);
+                (self.report).exit_status(kind.into(), outcome.status(), &text);
             }
             // This loss has already been reported.
             Released::NotHolder(_) => {}
