@@ -66,8 +66,8 @@ pub(crate) const EARLIER_STATEMENT_ENDED: &str =
 /// Minimum number of renewals in a row whose grant was written again. No row has as many before.
 const FIRST_REASSERTED: u32 = 1000;
 
-/// Returns the properties that must always hold, and the events in `wanted`, as properties for the checker. The checker would
-/// write each further finding of another event to its table of findings, which would take half of the time.
+/// Returns the properties that must always hold, and the events in `wanted`, as properties for the checker. The checker
+/// would write each further finding of another event to its table of findings, which would take up to half of the time.
 pub(crate) fn properties(wanted: &[&str]) -> Vec<Property<Run>> {
     let mut properties = statement_properties();
     properties.extend(lease_properties());
