@@ -245,7 +245,11 @@ pub const TABLE: &[TableRow] = &[
             ),
             (
                 Of(&["exec", "hold"]),
-                "a process of the command was still alive when a signal ended dlock; the token of an outer dlock is not current",
+                "a process of the command was still alive when a signal ended dlock",
+            ),
+            (
+                Of(&["exec", "hold"]),
+                "the token of an outer dlock is not current",
             ),
             (
                 Only(&["check", "note", "release"]),

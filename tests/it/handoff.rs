@@ -128,7 +128,8 @@ fn a_lease_revoked_just_before_the_release_is_reported_as_lost() {
         revoke(database);
         let next = contender(database, &["-q"], "5");
         let (holder, next) = hand_over(database, holder, next);
-        let message = "init was released by an operator before the command had ended";
+        let message =
+            "init was released by an operator before the command had ended (exit status 76;";
         holder.expect(76, "", message);
         next.exited(5);
         assert!(is_free(database));
